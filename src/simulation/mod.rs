@@ -38,6 +38,7 @@ use monitor::{Monitor, Shown};
 use probes::Trace;
 use record::Record;
 use recorder::log::{Level, LogHost};
+use recorder::machine_files::EarlyLook;
 use recorder::{
     Capture, DataDirectory, HostDirectory, Log, LogFormat, LogWriter, OutputPool, TrafficBoard, TrafficMeter,
     TrafficRows, WindowBoard, record,
@@ -148,6 +149,9 @@ const GUEST_DESCRIPTORS: usize = 12_000;
 /// unexpected state are no error but the summary's verdict.
 pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summary, RunError> {
     let (clock, began) = (WallClock::start(), base::wall::unix_seconds());
+    let (told, machine_files) = std::sync::mpsc::channel();
+    options.machine_files.tell(told);
+    let early = EarlyLook::begin(machine_files, began);
     let mut accounting = Accounting::begin();
     let watch = Watch::start(plan, accounting.workers(), options.abandon);
     if let Some(limit) = plan.experimental.memory_limit {
@@ -315,7 +319,8 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         losses.note("the profile", profiler.finish(plan, path, process_ns, &taken, &summary.digest));
     }
     let paths: Vec<Vec<u8>> = summary.machine_files.iter().cloned().collect();
-    let files = recorder::machine_files::describe(&paths, began);
+    options.machine_files.tell_nobody();
+    let files = recorder::machine_files::describe(&paths, began, early);
     losses.note(recorder::machine_files::FILE, directory.write_machine_files(&files.text));
     summary.note_machine_files(files);
     log_unexpected(&summary, options.log, &mut main_log);

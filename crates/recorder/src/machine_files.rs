@@ -2,12 +2,14 @@
 //! different digests differ in these lines, or in the simulator.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::sync::mpsc::Receiver;
+use std::thread::JoinHandle;
 
 /// The file's name in the data directory.
 pub const FILE: &str = "machine-files.tsv";
@@ -56,15 +58,47 @@ pub struct MachineFiles {
     pub first_changed: Option<String>,
 }
 
-/// Looks at all of these files. `began` is when the run did, in whole seconds since 1970.
-pub fn describe(paths: &[Vec<u8>], began: u64) -> MachineFiles {
+/// Files that were identified early: by path, the version, and what it is.
+type Known = BTreeMap<Vec<u8>, (Version, Kind, String)>;
+
+/// A thread that identifies files beside the run. Hashing a large file takes long: some 50 ms for 100 MB.
+#[derive(Debug)]
+pub struct EarlyLook(Option<JoinHandle<Known>>);
+
+impl EarlyLook {
+    /// Identifies paths as they arrive, until the sender is gone. `began` is when the run began, in whole seconds since 1970.
+    pub fn begin(paths: Receiver<Vec<u8>>, began: u64) -> EarlyLook {
+        let look = move || {
+            let known = |path: Vec<u8>| {
+                let file = Path::new(OsStr::from_bytes(&path));
+                let version = Version::of(file).filter(|version| version.is_from_before(began))?;
+                let (kind, identity) = identify(file);
+                Some((path, (version, kind, identity)))
+            };
+            paths.iter().filter_map(known).collect()
+        };
+        // Without the thread, `describe` identifies all files.
+        EarlyLook(std::thread::Builder::new().name("machine files".to_owned()).spawn(look).ok())
+    }
+
+    fn finish(self) -> Known {
+        self.0.and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
+
+/// Identifies all of these files. Files that are still the version seen `early` are not read again. `began` is when the run began, in whole
+/// seconds since 1970.
+pub fn describe(paths: &[Vec<u8>], began: u64, early: EarlyLook) -> MachineFiles {
+    let known = early.finish();
     let mut text = "kind\tidentity\tpath\n".to_owned();
     let (mut programs, mut others) = (Identities::default(), Identities::default());
     let (mut changed, mut first_changed) = (0, None);
-    for path in paths {
-        let shown = String::from_utf8_lossy(path).escape_default().to_string();
-        let path = Path::new(OsStr::from_bytes(path));
-        let (kind, identity) = identify(path);
+    for name in paths {
+        let shown = String::from_utf8_lossy(name).escape_default().to_string();
+        let path = Path::new(OsStr::from_bytes(name));
+        let unchanged = known.get(name).filter(|(version, ..)| Version::of(path) == Some(*version));
+        let (kind, identity) =
+            unchanged.map_or_else(|| identify(path), |(_, kind, identity)| (*kind, identity.clone()));
         text.push_str(&format!("{}\t{identity}\t{shown}\n", kind.name()));
         if kind != Kind::Folder && changed_after(path, began) {
             changed += 1;
@@ -79,6 +113,37 @@ pub fn describe(paths: &[Vec<u8>], began: u64) -> MachineFiles {
         others_hash: others.hash(),
     };
     MachineFiles { text, stats, changed, first_changed }
+}
+
+/// What changes whenever a file's content does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Version {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    /// When the content was written, and when anything of the file was changed, in seconds since 1970 and nanoseconds.
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Version {
+    /// None for what is no file.
+    fn of(path: &Path) -> Option<Version> {
+        let meta = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        Some(Version {
+            device: meta.dev(),
+            inode: meta.ino(),
+            bytes: meta.len(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        })
+    }
+
+    /// Whether any change from this second on makes another version. The clock of files moves every few milliseconds only, so two changes within
+    /// one tick would look the same.
+    fn is_from_before(&self, second: u64) -> bool {
+        self.changed.0 < second.cast_signed()
+    }
 }
 
 /// Whether a file is gone, or its content was written in a later second than this one.
@@ -198,7 +263,7 @@ mod tests {
         let program = std::env::current_exe().unwrap().as_os_str().as_bytes().to_vec();
         let began = u64::MAX >> 1;
         let MachineFiles { text, stats, changed, first_changed } =
-            describe(&[path("a"), path("sub"), path("sub/b"), path("none"), program], began);
+            describe(&[path("a"), path("sub"), path("sub/b"), path("none"), program], began, nothing());
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
         let kinds: Vec<&str> = lines.iter().map(|line| line[0]).collect();
         assert_eq!(kinds, ["kind", "file", "folder", "file", "gone", "program"]);
@@ -208,9 +273,43 @@ mod tests {
         fs::write(folder.path().join("a"), "another").unwrap();
         assert_eq!(changed, 1);
         assert!(first_changed.is_some_and(|first| first.ends_with("/none")));
-        let other = describe(&[path("a"), path("sub"), path("sub/b"), path("none")], 0);
+        let other = describe(&[path("a"), path("sub"), path("sub/b"), path("none")], 0, nothing());
         assert!(other.stats.others_hash != stats.others_hash);
         assert_eq!(other.changed, 3, "all but the folder");
+    }
+
+    /// No file was looked at early.
+    fn nothing() -> EarlyLook {
+        early(&[], 0)
+    }
+
+    fn early(paths: &[Vec<u8>], began: u64) -> EarlyLook {
+        let (told, to_look_at) = std::sync::mpsc::channel();
+        let look = EarlyLook::begin(to_look_at, began);
+        paths.iter().for_each(|path| told.send(path.clone()).unwrap());
+        look
+    }
+
+    #[test]
+    fn what_was_seen_early_counts_while_the_file_is_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = ["same", "longer", "other", "gone"];
+        let file = |name: &&str| folder.path().join(name);
+        let paths: Vec<Vec<u8>> = names.iter().map(|name| file(name).as_os_str().as_bytes().to_vec()).collect();
+        names.iter().for_each(|name| fs::write(file(name), name).unwrap());
+        let (early_on, now) = (1, u64::MAX >> 1);
+        // All were changed after the run began, so nothing is remembered of them.
+        assert_eq!(early(&paths, early_on).finish(), Known::new());
+        let look = early(&paths, now);
+        let EarlyLook(Some(thread)) = look else { panic!("no thread") };
+        let known = thread.join().unwrap();
+        assert_eq!(known.len(), names.len());
+        fs::write(file(&"longer"), "longer than before").unwrap();
+        fs::remove_file(file(&"other")).unwrap();
+        fs::write(file(&"other"), "OTHER").unwrap();
+        fs::remove_file(file(&"gone")).unwrap();
+        let seen = EarlyLook(Some(std::thread::spawn(move || known)));
+        assert_eq!(describe(&paths, now, seen), describe(&paths, now, nothing()));
     }
 
     #[test]

@@ -3,23 +3,51 @@
 use base::map::FastSet;
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What ld.so is told about where libraries lie. It differs between machines that have the same libraries, and those are noted themselves.
 const CACHE_OF_LIBRARIES: &[u8] = b"/etc/ld.so.cache";
 
 /// The real paths of files and folders, shared by all hosts of a run.
 #[derive(Clone, Debug, Default)]
-pub struct MachineFiles(Arc<Mutex<BTreeSet<Vec<u8>>>>);
+pub struct MachineFiles(Arc<Mutex<Noted>>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    paths: BTreeSet<Vec<u8>>,
+    /// Gets each path when it is noted for the first time.
+    told: Option<Sender<Vec<u8>>>,
+}
 
 impl MachineFiles {
+    fn lock(&self) -> MutexGuard<'_, Noted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on sends each path when a guest reads it for the first time, until [`tell_nobody`](Self::tell_nobody).
+    pub fn tell(&self, told: Sender<Vec<u8>>) {
+        self.lock().told = Some(told);
+    }
+
+    /// Ends what [`tell`](Self::tell) began, and with it the receiver's list.
+    pub fn tell_nobody(&self) {
+        self.lock().told = None;
+    }
+
     fn note(&self, path: &[u8]) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_vec());
+        let mut noted = self.lock();
+        if noted.paths.insert(path.to_vec())
+            && let Some(told) = &noted.told
+        {
+            // The receiver may have ended.
+            let _ = told.send(path.to_vec());
+        }
     }
 
     /// What guests have read so far, by path.
     pub fn paths(&self) -> Vec<Vec<u8>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.lock().paths.iter().cloned().collect()
     }
 }
 
@@ -59,5 +87,18 @@ mod tests {
         }
         other.note(b"/usr/share/tor");
         assert_eq!(all.paths(), [&b"/lib/libc.so.6"[..], b"/usr/bin/tor", b"/usr/share/tor"]);
+    }
+
+    #[test]
+    fn each_path_is_told_once() {
+        let all = MachineFiles::default();
+        let (told, paths) = std::sync::mpsc::channel();
+        all.tell(told);
+        let (mut one, mut other) = (Reads::new(&all), Reads::new(&all));
+        one.note(b"/usr/bin/tor");
+        other.note(b"/usr/bin/tor");
+        all.tell_nobody();
+        one.note(b"/usr/share/tor");
+        assert_eq!(paths.iter().collect::<Vec<_>>(), [b"/usr/bin/tor"]);
     }
 }
