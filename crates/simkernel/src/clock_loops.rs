@@ -14,10 +14,23 @@ use guest::{AddressSpace, Stopwatch, Vcpu, Worker};
 use linux_abi::nr;
 use std::time::Duration;
 
-/// Reads in a row before the interval that is measured.
+/// Reads in a row before the first interval that is measured.
 const FIRST_READS: u32 = 4;
-/// A thread that computes for less than this between two reads does something else: it is not worth a copy of its memory.
+/// Further intervals begin at each read of a row whose number is a multiple of this, up to the last: a loop that does twice as much each time
+/// (`timeit`, benchmarks) computes for nothing at first.
+const FURTHER_READS: u32 = 8;
+const LAST_READS: u32 = 64;
+/// An interval spans so many reads: of two that enclose the work, as of a benchmark, one lies before it.
+const SPAN: u32 = 2;
+/// Who reads so often is measured once more, over many reads: each may take less than what counts for one.
+const MANY_READS: u32 = 8_192;
+const READS_MEASURED: u32 = 64;
+/// A thread that computes for less than this in an interval does something else: it is not worth a copy of its memory.
 const COMPUTES: Duration = Duration::from_micros(100);
+/// The same for `READS_MEASURED` reads.
+const COMPUTES_IN_MANY: Duration = Duration::from_micros(800);
+/// What computes so much more or less than that may be judged otherwise on another machine.
+const MARGIN: u32 = 2;
 /// As many rows of reads are measured of each thread: more would make programs dearer that read clocks for other purposes.
 const MEASURED_ROWS: u8 = 16;
 /// The processor time after which a loop goes back to its beginning.
@@ -28,7 +41,9 @@ const NEARLY: Duration = Duration::from_millis(400);
 const STEP: SimDuration = SimDuration::from_millis(16);
 const STEP_OF_PROCESSOR: SimDuration = SimDuration::from_millis(128);
 /// It doubles after so many reads, up to a second.
-const STEADY_READS: u32 = 256;
+const STEADY_READS: u32 = 16;
+/// The same where the computing grew from nothing: what a loop does twice as much of has to take twice as long, or it ends too late for us.
+const STEADY_READS_OF_GROWING: u32 = 2;
 const LONGEST_STEP: SimDuration = SimDuration::from_secs(1);
 
 /// What a thread's reads of clocks without another call in between came to.
@@ -39,14 +54,19 @@ pub(crate) struct ClockReads {
     /// How many the entry may answer by itself before one has to come to the kernel.
     free: u32,
     rows_left: u8,
+    /// An interval of this row was judged by a hair's breadth.
+    is_close: bool,
     stage: Stage,
 }
 
 #[derive(Debug)]
 enum Stage {
     Counting,
-    /// The interval up to the next read is measured.
-    Measuring(Stopwatch),
+    /// The interval up to a later read, by its number in the row, is measured.
+    Measuring {
+        stopwatch: Stopwatch,
+        until: u32,
+    },
     /// This row is of no interest.
     Other,
     /// It computes between reads.
@@ -55,6 +75,8 @@ enum Stage {
     Passing {
         reads: u32,
         paid: bool,
+        /// The step doubles after so many reads.
+        steady: u32,
     },
 }
 
@@ -66,13 +88,15 @@ struct Kept {
     calls: u64,
     calls_of_moment: u64,
     call_counts: Box<[u64; nr::COUNT]>,
+    /// It computed already in the first interval of its row.
+    is_steady: bool,
     /// The processor time that it has taken since.
     computed: Duration,
 }
 
 impl ClockReads {
     pub(crate) const fn new() -> ClockReads {
-        ClockReads { row: 0, free: FIRST_READS - 1, rows_left: MEASURED_ROWS, stage: Stage::Counting }
+        ClockReads { row: 0, free: FIRST_READS - 1, rows_left: MEASURED_ROWS, is_close: false, stage: Stage::Counting }
     }
 
     /// How many reads the entry may answer by itself before one has to come to the kernel. Asked before each entry.
@@ -100,10 +124,22 @@ impl ClockReads {
 
     fn count_free(&mut self) {
         self.free = match self.stage {
-            Stage::Counting if self.rows_left > 0 => FIRST_READS.saturating_sub(self.row.saturating_add(1)),
-            Stage::Measuring(_) | Stage::Passing { .. } => 0,
+            Stage::Counting if self.rows_left > 0 => next_measured(self.row).saturating_sub(self.row.saturating_add(1)),
+            Stage::Measuring { .. } | Stage::Passing { .. } => 0,
             _ => u32::MAX,
         };
+    }
+
+    /// An interval that was measured: whether it is worth to keep what the thread has now.
+    fn judge(&mut self, interval: Duration) -> bool {
+        let is_first = self.row == FIRST_READS + SPAN;
+        let is_last = self.row > MANY_READS;
+        let least = if is_last { COMPUTES_IN_MANY } else { COMPUTES };
+        let computes = interval >= least;
+        self.is_close |= (least / MARGIN..least * MARGIN).contains(&interval);
+        self.rows_left -= u8::from(is_first);
+        self.set_stage(if computes || is_last { Stage::Other } else { Stage::Counting });
+        computes
     }
 
     /// Whether a row has begun.
@@ -114,6 +150,16 @@ impl ClockReads {
 
     pub(crate) fn is_kept(&self) -> bool {
         matches!(self.stage, Stage::Kept(_))
+    }
+}
+
+/// The number of the next read of a row, behind so many, from which on an interval is measured.
+fn next_measured(row: u32) -> u32 {
+    match row {
+        0..FIRST_READS => FIRST_READS,
+        MANY_READS.. => u32::MAX,
+        LAST_READS.. => MANY_READS,
+        _ => (row / FURTHER_READS + 1) * FURTHER_READS,
     }
 }
 
@@ -154,14 +200,13 @@ impl Ctx<'_> {
         let reads = &mut self.thread.clock_reads;
         reads.set_row(reads.row.saturating_add(1));
         match &mut reads.stage {
-            Stage::Counting if reads.rows_left > 0 && reads.row >= FIRST_READS => {
-                reads.set_stage(Stage::Measuring(Stopwatch::start()));
+            Stage::Counting if reads.rows_left > 0 && reads.row == next_measured(reads.row - 1) => {
+                let span = if reads.row < MANY_READS { SPAN } else { READS_MEASURED };
+                reads.set_stage(Stage::Measuring { stopwatch: Stopwatch::start(), until: reads.row + span });
             }
-            Stage::Measuring(stopwatch) => {
-                let computes = stopwatch.read() >= COMPUTES;
-                reads.rows_left -= 1;
-                reads.set_stage(Stage::Other);
-                if computes {
+            Stage::Measuring { stopwatch, until } if reads.row >= *until => {
+                let interval = stopwatch.read();
+                if reads.judge(interval) {
                     self.keep_for_loop();
                 }
             }
@@ -178,7 +223,9 @@ impl Ctx<'_> {
 
     fn keep_for_loop(&mut self) {
         let Some(memory) = self.process.memory.keep(&mut self.kernel.region) else { return };
+        let is_steady = self.thread.clock_reads.row == FIRST_READS + SPAN;
         self.thread.clock_reads.set_stage(Stage::Kept(Box::new(Kept {
+            is_steady,
             memory,
             vcpu: self.thread.vcpu.duplicate(),
             calls: self.process.calls,
@@ -192,7 +239,7 @@ impl Ctx<'_> {
     #[cold]
     pub(crate) fn end_row(&mut self) {
         let reads = &mut self.thread.clock_reads;
-        reads.row = 0;
+        (reads.row, reads.is_close) = (0, false);
         if let Stage::Kept(kept) = reads.set_stage(Stage::Counting) {
             self.forget_kept(*kept);
         }
@@ -221,7 +268,8 @@ impl Ctx<'_> {
         if kept.computed < GOES_BACK_AFTER {
             return None;
         }
-        let passing = Stage::Passing { reads: 0, paid: false };
+        let steady = if kept.is_steady { STEADY_READS } else { STEADY_READS_OF_GROWING };
+        let passing = Stage::Passing { reads: 0, paid: false, steady };
         let Stage::Kept(kept) = self.thread.clock_reads.set_stage(passing) else { return None };
         let Kept { memory, vcpu, calls, calls_of_moment, call_counts, .. } = *kept;
         self.process.memory.go_back(memory, &mut self.kernel.region);
@@ -232,6 +280,9 @@ impl Ctx<'_> {
         self.thread.computing = Computing::default();
         // Who has such loops may have more of them.
         self.thread.clock_reads.rows_left += 1;
+        if self.thread.clock_reads.is_close {
+            self.interfered(Cause::Budget, "computed between reads of a clock as long as it takes to be looked at");
+        }
         self.kernel.computing.clock_loops += 1;
         let number = u64::from(self.thread.vcpu.registers().rax as u32);
         Some(self.pass_by_read(number))
@@ -240,11 +291,11 @@ impl Ctx<'_> {
     /// Lets time pass before a read of a clock, which then happens.
     fn pass_by_read(&mut self, number: u64) -> Turn {
         let registers = *self.thread.vcpu.registers();
-        let Stage::Passing { reads, paid } = &mut self.thread.clock_reads.stage else {
+        let Stage::Passing { reads, paid, steady } = &mut self.thread.clock_reads.stage else {
             unreachable!("time passes by reads of a clock in that stage only")
         };
         *paid = true;
-        let doublings = (*reads / STEADY_READS).min(16);
+        let doublings = (*reads / *steady).min(16);
         *reads = reads.saturating_add(1);
         let of_processor = match number as u32 {
             nr::clock_gettime => crate::cpu_timers::is_cpu_clock(registers.rdi as i32),

@@ -2,6 +2,8 @@
  * Measures how fast the processor is, as programs do that tune what a password costs; `tests/busy_loops.rs` runs it.
  *
  *   measure double ROUNDS    doubles its work until one piece takes 10 ms, so many times over
+ *   measure grow MS          from one round on, between two looks each, until they are so far apart
+ *   measure short MS         pieces of some 25 us until so much time has passed
  *   measure processor        doubles it until one piece takes 100 ms of processor time
  *   measure until MS         pieces of the same size until so much time has passed
  *   measure interrupted MS   the same, with a signal every 10 ms
@@ -52,6 +54,19 @@ static long doubled(clockid_t clock, double least_ms, long rounds)
     return rounds;
 }
 
+/* As timeit and other benchmarks do. */
+static long grown(double least_ms)
+{
+    long rounds = 1;
+
+    for (;; rounds *= 2) {
+        double before = ms_of(CLOCK_MONOTONIC);
+        work(rounds);
+        if (ms_of(CLOCK_MONOTONIC) - before >= least_ms)
+            return rounds;
+    }
+}
+
 static void ignore(int number)
 {
     (void)number;
@@ -78,6 +93,11 @@ int main(int argc, char **argv)
             if (rounds > most)
                 most = rounds;
         }
+    } else if (!strcmp(what, "grow")) {
+        most = grown(count);
+    } else if (!strcmp(what, "short")) {
+        for (; ms_of(CLOCK_MONOTONIC) - began < count; pieces++)
+            work(10000);
     } else if (!strcmp(what, "processor")) {
         most = doubled(CLOCK_PROCESS_CPUTIME_ID, 100, 100000);
     } else if (!strcmp(what, "until") || !strcmp(what, "interrupted")) {
