@@ -61,6 +61,11 @@ pub struct Futexes {
 }
 
 impl Futexes {
+    /// Whether somebody waits there for a lock with priority inheritance.
+    pub fn has_inheriting(&self, key: FutexKey) -> bool {
+        self.inheriting > 0 && self.queues.get(&key).is_some_and(|queue| queue.iter().any(|waiter| waiter.inherits))
+    }
+
     pub fn add(&mut self, key: FutexKey, waiter: FutexWaiter) {
         self.inheriting += usize::from(waiter.inherits);
         let spare = &mut self.spare;

@@ -14,7 +14,7 @@ pub(super) fn futex(ctx: &mut Ctx<'_>, [address, op, value, timeout, address2, v
     let op = op as u32;
     let value = value as u32;
     let command = op & FUTEX_CMD_MASK;
-    let timed = matches!(command, FUTEX_WAIT | FUTEX_WAIT_BITSET | FUTEX_WAIT_REQUEUE_PI | FUTEX_LOCK_PI2);
+    let timed = matches!(command, FUTEX_WAIT_BITSET | FUTEX_WAIT_REQUEUE_PI | FUTEX_LOCK_PI2);
     if op & FUTEX_CLOCK_REALTIME != 0 && !timed {
         return Err(Errno::ENOSYS.into());
     }
@@ -143,6 +143,10 @@ fn wake(ctx: &mut Ctx<'_>, address: u64, op: u32, count: u32, bitset: u32) -> Sy
     }
     demand_word(ctx, address, is_private(op))?;
     let key = ctx.futex_key(address, is_private(op));
+    // Who waits for a lock with priority inheritance gets it by its unlock alone (`futex_wake`).
+    if ctx.kernel.futexes.has_inheriting(key) {
+        return Err(Errno::EINVAL.into());
+    }
     Ok(ctx.wake_queue(key, one_at_least(count), bitset))
 }
 
