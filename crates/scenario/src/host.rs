@@ -137,6 +137,13 @@ fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() || name.starts_with('-') || name.len() > 253 {
         return Err("a host's name has 1 to 253 characters and does not begin with '-'".into());
     }
+    if name.split('.').any(|label| !(1..=63).contains(&label.len())) {
+        return Err("between its dots a host's name has 1 to 63 characters".into());
+    }
+    // Resolvers take the former for addresses of IPv4 (inet_aton(3)), and the latter stands in every /etc/hosts.
+    if name.split('.').all(|label| label.bytes().all(|byte| byte.is_ascii_digit())) || name == "localhost" {
+        return Err(format!("'{name}' means an address to programs; give the host another name"));
+    }
     Ok(())
 }
 
@@ -247,6 +254,13 @@ fn read_call(scalar: Scalar<'_>) -> Result<u64, String> {
     call.ok_or_else(|| format!("'{}' is not the number of a call; write a whole number from 1 on", scalar.text))
 }
 
+/// What a program gets as a text of C.
+const ENDS_EARLY: &str = "a program's arguments and variables end at the character NUL; leave it out";
+
+fn without_end(scalar: Scalar<'_>) -> Result<String, String> {
+    if scalar.text.contains('\0') { Err(ENDS_EARLY.into()) } else { Ok(scalar.text.to_owned()) }
+}
+
 fn read_args(reader: &mut Reader, node: &Node, path: &str) -> Vec<String> {
     match &node.value {
         Value::Seq(items) => items
@@ -254,10 +268,14 @@ fn read_args(reader: &mut Reader, node: &Node, path: &str) -> Vec<String> {
             .enumerate()
             .filter_map(|(i, item)| {
                 let item_path = format!("{path}[{i}]");
-                reader.value(item, &item_path, "--verbose", |s| Ok(s.text.to_owned()))
+                reader.value(item, &item_path, "--verbose", without_end)
             })
             .collect(),
         Value::Scalar { .. } if node.is_null() => Vec::new(),
+        Value::Scalar { text, .. } if text.contains('\0') => {
+            reader.problem(node.pos, path, ENDS_EARLY.to_owned());
+            Vec::new()
+        }
         Value::Scalar { text, .. } => match shell::split(text.trim()) {
             Ok(args) => args,
             Err(message) => {
@@ -288,7 +306,7 @@ fn read_environment(reader: &mut Reader, node: &Node, path: &str) -> Vec<(String
         if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
             reader.problem(entry.pos, &variable, "a variable's name must not be empty nor contain '='");
         }
-        if let Some(text) = reader.value(&entry.value, &variable, "1", |s| Ok(s.text.to_owned())) {
+        if let Some(text) = reader.value(&entry.value, &variable, "1", without_end) {
             variables.push((entry.key.clone(), text));
         }
     }

@@ -185,6 +185,32 @@ fn wrong_units_and_values_name_what_is_right() {
 }
 
 #[test]
+fn hosts_have_names_that_mean_hosts() {
+    for name in ["..", ".", "a..b", ".a", "a."] {
+        let message = format!("exp.yaml:7:3: hosts.{name}: between its dots a host's name has 1 to 63 characters");
+        assert_eq!(replaced("  client:", &format!("  {name}:")), message);
+    }
+    for name in ["127.0.0.1", "1", "localhost"] {
+        let message =
+            format!("exp.yaml:7:3: hosts.{name}: '{name}' means an address to programs; give the host another name");
+        assert_eq!(replaced("  client:", &format!("  {name}:")), message);
+    }
+    let long = "a".repeat(64);
+    assert!(replaced("  client:", &format!("  {long}:")).contains("1 to 63 characters"));
+}
+
+#[test]
+fn arguments_and_variables_have_no_nul() {
+    const WHY: &str = "a program's arguments and variables end at the character NUL; leave it out";
+    let errors = replaced("args: -c true", "args: [\"a\\0b\"]");
+    assert!(errors.contains("hosts.client.processes[0].args[0]") && errors.ends_with(WHY), "{errors}");
+    let errors = replaced("args: -c true", "args: \"a\\0b\"");
+    assert!(errors.contains("hosts.client.processes[0].args") && errors.ends_with(WHY), "{errors}");
+    let errors = replaced("args: -c true", "environment: { A: \"x\\0y\" }");
+    assert!(errors.contains("hosts.client.processes[0].environment.A") && errors.ends_with(WHY), "{errors}");
+}
+
+#[test]
 fn missing_parts_are_named() {
     for (from, to, message) in [
         (
