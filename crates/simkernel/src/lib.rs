@@ -36,6 +36,7 @@ pub mod limits;
 mod locked;
 pub mod locks;
 pub mod machine;
+mod memory_policy;
 mod memory_use;
 mod namespaces;
 pub mod net;

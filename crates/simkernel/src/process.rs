@@ -158,6 +158,8 @@ pub struct Process {
     pub barriers: u32,
     /// prctl(PR_SET_THP_DISABLE). Without effect.
     pub no_huge_pages: bool,
+    /// What personality(2) set.
+    pub personality: u32,
     /// For so many runs of its threads they are expected to get into loops that wait for a change (`computing`).
     pub spins_expected: u16,
     /// The simulated time that its computing took.
@@ -236,6 +238,7 @@ impl Process {
             login_uid: u32::MAX,
             barriers: 0,
             no_huge_pages: false,
+            personality: 0,
             spins_expected: 0,
             computed: SimDuration::ZERO,
             over_budget: false,
@@ -262,6 +265,7 @@ impl Process {
             login_uid: self.login_uid,
             barriers: self.barriers,
             no_huge_pages: self.no_huge_pages,
+            personality: self.personality,
             spins_expected: self.spins_expected,
             makes_code: self.makes_code,
             uses_gs: self.uses_gs,

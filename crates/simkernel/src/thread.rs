@@ -11,6 +11,7 @@ use crate::ids::{FileId, Pid, Tid};
 use crate::intervals::Between;
 use crate::ipc::messages::Message;
 use crate::locks::Lock;
+use crate::memory_policy::MemoryPolicy;
 use crate::outcome::Restart;
 use crate::processors::Placement;
 use crate::recent_calls::RecentCalls;
@@ -139,6 +140,7 @@ pub struct Thread {
     pub tsc_faults: bool,
     /// prctl(PR_SET_NO_NEW_PRIVS).
     pub no_new_privileges: bool,
+    pub(crate) memory_policy: MemoryPolicy,
     /// What judges its calls, once it has asked for that.
     pub seccomp: Option<Arc<Filter>>,
     /// Its last calls, for a report of its crash.
@@ -190,6 +192,7 @@ impl Thread {
             parent_death_signal: 0,
             tsc_faults: false,
             no_new_privileges: false,
+            memory_policy: MemoryPolicy::default(),
             seccomp: None,
             recent: RecentCalls::default(),
         }

@@ -206,6 +206,7 @@ fn first_thread(ctx: &Ctx<'_>, args: &CloneArgs, registers: Registers, tid: Tid,
     thread.placement = ctx.thread.placement.inherited();
     thread.timer_slack = [ctx.thread.timer_slack[0]; 2];
     thread.tsc_faults = ctx.thread.tsc_faults;
+    thread.memory_policy = ctx.thread.memory_policy;
     thread.seccomp.clone_from(&ctx.thread.seccomp);
     thread.no_new_privileges = ctx.thread.no_new_privileges;
     thread.credentials = Arc::clone(&ctx.thread.credentials);

@@ -13,6 +13,7 @@ mod futex2;
 mod inotify;
 mod locks;
 mod memory;
+mod memory_policy;
 mod mqueue;
 mod open;
 mod other_process;

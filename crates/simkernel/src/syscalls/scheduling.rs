@@ -1,5 +1,4 @@
-//! Scheduling and placement in the wider sense: policies and priorities, I/O priorities, NUMA policies of a machine with one node. All are kept
-//! or checked, none has an effect.
+//! Scheduling: policies and priorities, I/O priorities. All are kept or checked, none has an effect.
 
 use super::process::process_of_thread;
 use super::system::{demand_scheduling, known_thread, named_process, thread_named};
@@ -302,86 +301,4 @@ fn io_subject<'a>(ctx: &'a mut Ctx<'_>, which: u64, who: u64) -> Result<&'a mut 
         which if which > IOPRIO_PROCESS && which <= IOPRIO_USER => Ok(ctx.process),
         _ => Err(Errno::EINVAL),
     }
-}
-
-const MPOL_MODES: u32 = 7;
-const MPOL_MODE_FLAGS: u32 = 0xe000;
-const MPOL_F_NODE: u64 = 1;
-const MPOL_F_ADDR: u64 = 2;
-const MPOL_F_MEMS_ALLOWED: u64 = 4;
-
-/// Checks a policy and its nodes, of which there is number 0 only. EINVAL, EFAULT.
-fn check_policy(ctx: &Ctx<'_>, mode: u64, mask: u64, nodes: u64) -> SysResult {
-    let mode = mode as u32 & !MPOL_MODE_FLAGS;
-    if mode >= MPOL_MODES {
-        return Err(Errno::EINVAL.into());
-    }
-    if mask == 0 || nodes <= 1 {
-        return Ok(0);
-    }
-    let first: u64 = ctx.process.memory.read_value(mask)?;
-    let needs_nodes = matches!(mode, 1..=3 | 5 | 6);
-    if first & !1 != 0 || (first == 0 && needs_nodes && mode != 1) || (mode == 0 && first != 0) {
-        return Err(Errno::EINVAL.into());
-    }
-    Ok(0)
-}
-
-/// set_mempolicy(2).
-pub(super) fn set_mempolicy(ctx: &mut Ctx<'_>, [mode, mask, nodes, ..]: [u64; 6]) -> SysResult {
-    check_policy(ctx, mode, mask, nodes)
-}
-
-/// mbind(2).
-pub(super) fn mbind(ctx: &mut Ctx<'_>, [address, bytes, mode, mask, nodes, _]: [u64; 6]) -> SysResult {
-    check_policy(ctx, mode, mask, nodes)?;
-    if !address.is_multiple_of(PAGE.into()) {
-        return Err(Errno::EINVAL.into());
-    }
-    if ctx.process.memory.is_mapped(address, bytes) { Ok(0) } else { Err(Errno::EFAULT.into()) }
-}
-
-/// get_mempolicy(2): the default policy, node 0.
-pub(super) fn get_mempolicy(ctx: &mut Ctx<'_>, [mode, mask, nodes, address, flags, _]: [u64; 6]) -> SysResult {
-    let known = flags & !(MPOL_F_NODE | MPOL_F_ADDR | MPOL_F_MEMS_ALLOWED) == 0;
-    let alone = flags & MPOL_F_MEMS_ALLOWED == 0 || flags == MPOL_F_MEMS_ALLOWED;
-    if !known || !alone || (address != 0 && flags & MPOL_F_ADDR == 0) || (mask != 0 && nodes == 0) {
-        return Err(Errno::EINVAL.into());
-    }
-    if flags & MPOL_F_ADDR != 0 && !ctx.process.memory.is_mapped(address, 1) {
-        return Err(Errno::EFAULT.into());
-    }
-    if mode != 0 {
-        ctx.process.memory.write_value(mode, &0u32)?;
-    }
-    if mask != 0 {
-        let first = u64::from(flags & MPOL_F_MEMS_ALLOWED != 0);
-        for word in 0..nodes.div_ceil(64) {
-            let value = if word == 0 { first } else { 0 };
-            ctx.process.memory.write_value(mask + 8 * word, &value)?;
-        }
-    }
-    Ok(0)
-}
-
-/// migrate_pages(2): all pages are where they can be.
-pub(super) fn migrate_pages(ctx: &mut Ctx<'_>, [pid, ..]: [u64; 6]) -> SysResult {
-    known_thread(ctx, pid)?;
-    Ok(0)
-}
-
-/// move_pages(2): says that each page is on node 0, or EFAULT in its status.
-pub(super) fn move_pages(ctx: &mut Ctx<'_>, [pid, count, pages, nodes, status, _]: [u64; 6]) -> SysResult {
-    named_process(ctx, pid)?;
-    for index in 0..count {
-        let page: u64 = ctx.process.memory.read_value(pages + 8 * index)?;
-        let wanted: i32 = if nodes == 0 { 0 } else { ctx.process.memory.read_value(nodes + 4 * index)? };
-        if wanted != 0 {
-            return Err(Errno::ENODEV.into());
-        }
-        let there = ctx.process.memory.is_mapped(page, 1);
-        let value = if there { 0 } else { -Errno::EFAULT.raw() };
-        ctx.process.memory.write_value(status + 4 * index, &value)?;
-    }
-    Ok(0)
 }

@@ -399,9 +399,26 @@ pub(super) fn set_name(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
     Err(Errno::EPERM.into())
 }
 
-/// personality(2): PER_LINUX.
-pub(super) fn personality(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
-    Ok(0)
+/// personality(2): kept, and shown. What other systems' programs would find changed by it is reported.
+pub(super) fn personality(ctx: &mut Ctx<'_>, [wanted, ..]: [u64; 6]) -> SysResult {
+    const ASKS: u32 = u32::MAX;
+    const ADDR_NO_RANDOMIZE: u32 = 0x0004_0000;
+    /// Of these nothing follows on Linux either, for programs of 64 bits.
+    const SHORT_INODE: u32 = 0x0100_0000;
+    const WHOLE_SECONDS: u32 = 0x0200_0000;
+    const PER_MASK: u32 = 0xff;
+    const IDLE: u32 = ADDR_NO_RANDOMIZE | SHORT_INODE | WHOLE_SECONDS | PER_MASK;
+    let before = ctx.process.personality;
+    let wanted = wanted as u32;
+    if wanted != ASKS {
+        ctx.process.personality = wanted;
+        if wanted & !IDLE != 0 {
+            ctx.report(format!(
+                "personality {wanted:#x} has no effect: programs have Linux's addresses, rights and names"
+            ));
+        }
+    }
+    Ok(before.into())
 }
 
 /// What is not compared with the machine's kernel, since it is a newer one.

@@ -3,9 +3,9 @@
 //! `docs/system-calls.md` is generated from this table; a test keeps the two equal.
 
 use super::{
-    Handler, access, aio, clone, credentials, descriptors, futex, futex2, inotify, locks, memory, mqueue, open,
-    other_process, paths, poll, process, read_write, refused, rseq, scheduling, seccomp, signals, sockets, splice,
-    stat, system, sysv_msg, sysv_sem, sysv_shm, time, unsupported, wait, xattr,
+    Handler, access, aio, clone, credentials, descriptors, futex, futex2, inotify, locks, memory, memory_policy,
+    mqueue, open, other_process, paths, poll, process, read_write, refused, rseq, scheduling, seccomp, signals,
+    sockets, splice, stat, system, sysv_msg, sysv_sem, sysv_shm, time, unsupported, wait, xattr,
 };
 use linux_abi::nr::{self, *};
 
@@ -362,7 +362,7 @@ pub const TABLE: &[Entry] = &[
     full(membarrier, system::membarrier),
     partial(sethostname, system::set_name, "names are the plan's: EPERM"),
     partial(setdomainname, system::set_name, "names are the plan's: EPERM"),
-    partial(personality, system::personality, "PER_LINUX only"),
+    partial(personality, system::personality, "kept and shown; flags have no effect, which the log says"),
     full(capget, credentials::capget),
     full(capset, credentials::capset),
     // Changes of files.
@@ -389,11 +389,11 @@ pub const TABLE: &[Entry] = &[
     full(sched_getattr, scheduling::sched_getattr),
     partial(ioprio_set, scheduling::ioprio_set, "kept without effect"),
     partial(ioprio_get, scheduling::ioprio_get, "of processes"),
-    partial(mbind, scheduling::mbind, "one node: checked without effect"),
-    partial(set_mempolicy, scheduling::set_mempolicy, "one node: checked without effect"),
-    full(get_mempolicy, scheduling::get_mempolicy),
-    partial(migrate_pages, scheduling::migrate_pages, "one node: no effect"),
-    partial(move_pages, scheduling::move_pages, "one node: no effect"),
+    partial(mbind, memory_policy::mbind, "one node: checked without effect"),
+    partial(set_mempolicy, memory_policy::set_mempolicy, "one node: kept without effect"),
+    full(get_mempolicy, memory_policy::get_mempolicy),
+    partial(migrate_pages, memory_policy::migrate_pages, "one node: no effect"),
+    partial(move_pages, memory_policy::move_pages, "one node: no effect"),
     // What a kernel refuses to programs.
     partial(
         io_uring_setup,
