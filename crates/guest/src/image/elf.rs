@@ -97,6 +97,10 @@ impl ElfHeader {
         let Ok(headers) = header.program_headers(endian, data) else {
             return refuse("its program headers lie outside the file");
         };
+        // Without any, execve(2) takes the file for none of its formats (`load_elf_phdrs`).
+        if headers.is_empty() {
+            return refuse("has no program headers");
+        }
         let mut loads = Vec::new();
         let (mut interpreter, mut relro, mut phdr, mut alignment) = (None, None, None, PAGE);
         let mut executable_stack = false;

@@ -93,6 +93,11 @@ impl Vma {
         self.object
     }
 
+    /// What was asked of it beside its rights.
+    pub fn marks(&self) -> Marks {
+        self.marks
+    }
+
     /// mlock(2) locked it, for whichever of the processes that share it.
     pub fn is_locked(&self) -> bool {
         self.marks.has(Marks::LOCKED)

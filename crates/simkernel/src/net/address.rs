@@ -97,6 +97,25 @@ pub fn for_datagram_connect(bytes: &[u8], of: Family) -> Result<SocketAddr, Errn
     internet(bytes, if family(bytes) == Some(AF_INET) { Family::V4 } else { of })
 }
 
+/// As `internet`, for a datagram of a raw socket of IPv6, which knows no other family (`rawv6_sendmsg`). None means the peer.
+pub fn for_raw_datagram6(bytes: &[u8]) -> Result<Option<SocketAddr>, Errno> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    if bytes.len() < SIN6_LEN_RFC2133 {
+        return Err(Errno::EINVAL);
+    }
+    match family(bytes) {
+        // Without a family it is one of IPv6.
+        Some(AF_UNSPEC) => {
+            let mut named = RawAddress::from_slice(bytes);
+            named[..2].copy_from_slice(&(AF_INET6 as u16).to_ne_bytes());
+            internet(&named, Family::V6).map(Some)
+        }
+        _ => internet(bytes, Family::V6).map(Some),
+    }
+}
+
 /// As `internet`, for a datagram; None means the peer (`udp_sendmsg`, `udpv6_sendmsg`).
 pub fn for_datagram(bytes: &[u8], of: Family) -> Result<Option<SocketAddr>, Errno> {
     if bytes.is_empty() {

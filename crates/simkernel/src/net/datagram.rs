@@ -179,7 +179,11 @@ fn destination(
             return Err(Errno::ENETUNREACH);
         }
     }
-    let Some(to) = address::for_datagram(name, family)? else { return Ok(None) };
+    let to = match (kind, family) {
+        (Kind::Raw(_), Family::V6) => address::for_raw_datagram6(name)?,
+        _ => address::for_datagram(name, family)?,
+    };
+    let Some(to) = to else { return Ok(None) };
     if to.port() == 0 && kind == Kind::Udp {
         return Err(Errno::EINVAL);
     }

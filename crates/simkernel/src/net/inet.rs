@@ -252,7 +252,7 @@ pub fn listen(ctx: &mut Ctx<'_>, file: FileId, backlog: i32) -> SysResult {
 pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     let family = address::family(name).ok_or(Errno::EINVAL)?;
     let socket = ctx.inet(file)?;
-    let (id, of, is_stream, phase) = (socket.id, socket.family, socket.is_stream, socket.phase);
+    let (id, of, kind, is_stream, phase) = (socket.id, socket.family, socket.kind, socket.is_stream, socket.phase);
     if family == AF_UNSPEC {
         ctx.kernel.net.stack.disconnect(ctx.now, id).map_err(errno)?;
         ctx.inet_mut(file)?.phase = Phase::Unconnected;
@@ -265,7 +265,10 @@ pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
         if family == AF_INET && of == Family::V6 && only == SocketOption::V6Only(true) {
             return Err(Errno::EAFNOSUPPORT.into());
         }
-        let to = address::for_datagram_connect(name, of)?;
+        let to = match (kind, of) {
+            (Kind::Raw(_), Family::V6) => address::internet(name, of)?,
+            _ => address::for_datagram_connect(name, of)?,
+        };
         bind_to_link(ctx, file, to)?;
         address::check_reachable(&ctx.kernel.config, to.ip())?;
         ctx.kernel.net.stack.connect(ctx.now, id, to).map_err(errno)?;

@@ -78,6 +78,13 @@ fn context(ctx: &Ctx<'_>, number: u64) -> Result<Context, Errno> {
     contexts.and_then(|contexts| contexts.get(&number)).copied().ok_or(Errno::EINVAL)
 }
 
+/// As `context`, for those who find it by its ring: EINVAL too when that cannot be read (`lookup_ioctx`).
+fn ring(ctx: &Ctx<'_>, number: u64) -> Result<Context, Errno> {
+    let context = context(ctx, number)?;
+    ctx.process.memory.read_value::<u32>(number).map_err(|_| Errno::EINVAL)?;
+    Ok(context)
+}
+
 /// io_destroy(2).
 pub(super) fn io_destroy(ctx: &mut Ctx<'_>, [number, ..]: [u64; 6]) -> SysResult {
     let context = contexts(ctx).remove(&number).ok_or(Errno::EINVAL)?;
@@ -91,7 +98,7 @@ pub(super) fn io_submit(ctx: &mut Ctx<'_>, [number, count, vector, ..]: [u64; 6]
     if (count as i64) < 0 {
         return Err(Errno::EINVAL.into());
     }
-    let events = context(ctx, number)?.events;
+    let events = ring(ctx, number)?.events;
     let mut done = 0;
     while done < count.min(events.into()) {
         match submit_one(ctx, number, vector.wrapping_add(done * 8), done == 0) {
@@ -207,7 +214,7 @@ fn place_of(number: u64, index: u32) -> u64 {
 
 /// Puts an event into the ring, and wakes who waits for one.
 fn finish(ctx: &mut Ctx<'_>, number: u64, event: &IoEvent) -> Result<(), Outcome> {
-    let Context { events, tail, .. } = context(ctx, number)?;
+    let Context { events, tail, .. } = ring(ctx, number)?;
     ctx.process.memory.write_value(place_of(number, tail), event)?;
     let next = (tail + 1) % events;
     ctx.process.memory.write_value(number + AIO_RING_TAIL, &next)?;
@@ -242,7 +249,7 @@ pub(super) fn io_pgetevents(ctx: &mut Ctx<'_>, [number, least, most, to, timeout
 
 /// Takes up to `most` events, and waits until there were `least`; an earlier execution of the call may have taken some (`progress`).
 fn get_events(ctx: &mut Ctx<'_>, number: u64, least: i64, most: i64, to: u64) -> SysResult {
-    let Context { events, tail, .. } = context(ctx, number)?;
+    let Context { events, tail, .. } = ring(ctx, number)?;
     if least < 0 || least > most {
         return Err(Errno::EINVAL.into());
     }

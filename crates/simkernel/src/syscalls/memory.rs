@@ -305,6 +305,9 @@ pub(super) fn mremap(ctx: &mut Ctx<'_>, [old, old_bytes, new_bytes, flags, to, _
     };
     let more = new_bytes.saturating_sub(old_bytes);
     check_room(ctx, more, false)?;
+    if more > 0 && ctx.process.memory.mappings().any(|vma| vma.start <= old && old < vma.end && vma.is_locked()) {
+        demand_lock_room(ctx, more, Errno::EAGAIN).map_err(|_| Errno::EAGAIN)?;
+    }
     ctx.demand_growth(more, false)?;
     let old_end = old.saturating_add(old_bytes);
     // What it covers goes, and what is cut off.

@@ -361,6 +361,9 @@ pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 
     if target.node.is_some() && source != target.path && is_below(&source, &target.path) {
         return Err(if exchange { Errno::EINVAL } else { Errno::ENOTEMPTY }.into());
     }
+    if !matches!(node, Node::Real(_)) && source == target.path {
+        return Ok(0);
+    }
     // What has both names stays as it is, whoever asks (`vfs_rename`).
     if let (Node::Real(one), Some(Node::Real(other))) = (&node, &target.node)
         && (one.stat.st_dev, one.stat.st_ino) == (other.stat.st_dev, other.stat.st_ino)

@@ -7,7 +7,7 @@ use crate::family::INIT;
 use crate::ids::Pid;
 use crate::outcome::{Outcome, SysResult};
 use crate::process::ExitStatus;
-use linux_abi::capability::SECBIT_KEEP_CAPS;
+use linux_abi::capability::{CAP_SYS_RESOURCE, SECBIT_KEEP_CAPS};
 use linux_abi::fs::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 use linux_abi::process::*;
 use linux_abi::{Errno, Signal};
@@ -306,12 +306,21 @@ pub(super) fn prctl(ctx: &mut Ctx<'_>, [option, a, b, c, d, _]: [u64; 6]) -> Sys
             Ok(0)
         }
         PR_GET_THP_DISABLE if a == 0 && b == 0 && c == 0 && d == 0 => Ok(ctx.process.no_huge_pages.into()),
-        PR_SET_PTRACER | PR_SET_VMA => Ok(0),
+        PR_SET_PTRACER => set_ptracer(ctx, a),
+        PR_SET_VMA => Ok(0),
+        PR_SET_MM if !ctx.credentials().can(CAP_SYS_RESOURCE) => Err(Errno::EPERM.into()),
         PR_CAPBSET_READ => credentials::bounding(ctx, a),
         PR_SET_SECCOMP => super::seccomp::set_by_prctl(ctx, a, b),
         PR_GET_SECCOMP => super::seccomp::get_by_prctl(ctx),
         _ => Err(Errno::EINVAL.into()),
     }
+}
+
+/// PR_SET_PTRACER: who may trace, though nobody can. Nobody, anybody, or a process that there is (`yama_task_prctl`). EINVAL.
+fn set_ptracer(ctx: &Ctx<'_>, tracer: u64) -> SysResult {
+    let known = |pid: u32| pid == ctx.process.pid.0 || ctx.kernel.processes.get(pid).is_some();
+    let valid = matches!(tracer, 0 | u64::MAX) || u32::try_from(tracer).is_ok_and(known);
+    if valid { Ok(0) } else { Err(Errno::EINVAL.into()) }
 }
 
 /// sched_yield(2): the thread goes to the end of the host's queue. A long run of nothing but yields lets time pass, so that

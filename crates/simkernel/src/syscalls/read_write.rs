@@ -401,7 +401,8 @@ pub fn lseek(ctx: &mut Ctx<'_>, [fd, offset, whence, ..]: [u64; 6]) -> SysResult
             return Err(Errno::EINVAL.into());
         }
         FileKind::Snapshot(snapshot) => (snapshot.offset, snapshot.shown_size()),
-        FileKind::Directory(directory) => (directory.position as u64, 0),
+        // The end of a folder of ext4 is that of its hashes (`ext4_get_htree_eof`).
+        FileKind::Directory(directory) => (directory.position as u64, i64::MAX as u64),
         FileKind::Queue(open) => (open.offset, ctx.kernel.ipc.queues.get(open.queue).file_bytes),
         FileKind::Device(_)
         | FileKind::Signals(_)

@@ -123,13 +123,22 @@ fn drain(
     if pipe_end(ctx, output).is_none() && ctx.kernel.files[output].status & O_APPEND != 0 {
         return Err(Errno::EINVAL.into());
     }
+    if position.is_some_and(|position| position.saturating_add(len as u64) > i64::MAX as u64) {
+        return Err(Errno::EINVAL.into());
+    }
     let mut done = 0;
     let end = loop {
         if done >= len {
             break Ok(0);
         }
+        let mut bytes = ctx.kernel.pipes[from.pipe.0 as usize].peek((len - done).min(CHUNK));
+        if !bytes.is_empty() {
+            match ctx.limit_write(output, position.map(|position| position + done as u64), bytes.len() as u64) {
+                Ok(room) => bytes.truncate(room as usize),
+                Err(errno) => break Err(errno.into()),
+            }
+        }
         let pipe = &ctx.kernel.pipes[from.pipe.0 as usize];
-        let bytes = pipe.peek((len - done).min(CHUNK));
         if bytes.is_empty() {
             let wait = done == 0 && pipe.has_writers();
             let unread = |to: PipeEnd| !ctx.kernel.pipes[to.pipe.0 as usize].has_readers();

@@ -15,6 +15,7 @@ use crate::vfs::mount_around;
 use crate::vfs::permission::Permissions;
 use crate::vfs::synthetic;
 use crate::vfs::walk::Node;
+use guest::AddressSpace;
 use linux_abi::Errno;
 use linux_abi::fs::*;
 use std::os::unix::ffi::OsStringExt;
@@ -356,23 +357,37 @@ fn list_directory(ctx: &mut Ctx<'_>, [fd, out, size, ..]: [u64; 6], push: PushEn
     }
     let FileKind::Directory(directory) = &mut ctx.kernel.files[id].kind else { return Err(Errno::ENOTDIR.into()) };
     let entries = directory.entries.as_deref().unwrap_or(&[]);
+    let first = directory.position;
     let mut bytes = Vec::new();
-    let mut position = directory.position;
+    let mut ends = Vec::new();
     // A size is signed here: what is more than that leaves no room for any entry.
     let limit = (size as i32).clamp(0, 1 << 20) as usize;
-    while let Some(entry) = entries.get(position) {
+    for (position, entry) in entries.iter().enumerate().skip(first) {
         if !push(&mut bytes, limit, entry.number, position as i64 + 1, entry.kind, &entry.name) {
             break;
         }
-        position += 1;
+        ends.push(bytes.len());
     }
-    if bytes.is_empty() && position < entries.len() {
+    if bytes.is_empty() && first < entries.len() {
         return Err(Errno::EINVAL.into());
     }
-    ctx.process.memory.write(out, &bytes)?;
-    directory.position = position;
+    let told = write_entries(&ctx.process.memory, out, &bytes, &ends)?;
+    directory.position = first + told;
     ctx.kernel.open_file_event(id, IN_ACCESS);
-    Ok(bytes.len() as u64)
+    Ok(ends[..told].last().map_or(0, |end| *end as u64))
+}
+
+/// Writes entries, which end there, and returns how many could be written before memory ends. EFAULT when it is none.
+fn write_entries(memory: &AddressSpace, out: u64, bytes: &[u8], ends: &[usize]) -> Result<usize, Errno> {
+    if memory.write(out, bytes).is_ok() {
+        return Ok(ends.len());
+    }
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let written = starts
+        .zip(ends)
+        .take_while(|&(start, &end)| memory.write(out + start as u64, &bytes[start..end]).is_ok())
+        .count();
+    if written == 0 { Err(Errno::EFAULT) } else { Ok(written) }
 }
 
 fn read_entries(ctx: &mut Ctx<'_>, fd: u64, id: FileId) -> Result<Vec<Entry>, Errno> {

@@ -4,7 +4,7 @@
 //! the mappings alone. The most that there has been is in `memory_use`.
 
 use crate::locked::LockedRanges;
-use guest::{AddressSpace, PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
+use guest::{AddressSpace, Marks, PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
 use std::fmt::Write;
 
 const RESIDENT_MAX: u64 = 16 << 20;
@@ -191,10 +191,39 @@ pub fn smaps(memory: &AddressSpace, locked: &LockedRanges) -> Vec<u8> {
         let private = if vma.shared { 0 } else { resident(vma) };
         let locked = locked.within(vma.start, vma.end);
         text.extend(sums(resident(vma), private, locked).into_bytes());
-        let flags = if locked > 0 { "lo " } else { "" };
-        text.extend(format!("THPeligible:           0\nVmFlags: {flags}\n").into_bytes());
+        text.extend(format!("THPeligible:           0\nVmFlags: {}\n", flags(vma)).into_bytes());
     }
     text
+}
+
+/// What the kernel has noted of a mapping, by two letters each, in the order of its bits (`show_smap_vma_flags`).
+fn flags(vma: &Vma) -> String {
+    let marks = vma.marks();
+    let may_write = !marks.has(Marks::NEVER_WRITTEN);
+    let shared = vma.shared && may_write;
+    let flags = [
+        ("rd", vma.prot & PROT_READ != 0),
+        ("wr", vma.prot & PROT_WRITE != 0),
+        ("ex", vma.prot & PROT_EXEC != 0),
+        ("sh", shared),
+        ("mr", true),
+        ("mw", may_write),
+        ("me", true),
+        ("ms", vma.shared),
+        ("gd", vma.grows() || vma.kind == VmaKind::Stack),
+        ("lo", vma.is_locked() || marks.has(Marks::LOCKED_WHEN_TOUCHED)),
+        ("sr", marks.has(Marks::SEQUENTIAL)),
+        ("rr", marks.has(Marks::RANDOM)),
+        ("dc", marks.has(Marks::NOT_FORKED)),
+        ("lf", marks.has(Marks::LOCKED_WHEN_TOUCHED)),
+        ("ac", !vma.shared && vma.prot & PROT_WRITE != 0),
+        ("wf", marks.has(Marks::WIPED)),
+        ("dd", marks.has(Marks::NOT_DUMPED)),
+        ("sd", true),
+        ("hg", marks.has(Marks::HUGE)),
+        ("nh", marks.has(Marks::NOT_HUGE)),
+    ];
+    flags.iter().filter(|(_, is_set)| *is_set).fold(String::new(), |text, (flag, _)| text + flag + " ")
 }
 
 /// The sums over all mappings.

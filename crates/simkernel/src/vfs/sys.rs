@@ -4,10 +4,11 @@ use super::synthetic::{Synthetic, View};
 use crate::net::interfaces::{Counted, Interface, interfaces};
 use crate::processors::{Processor, ProcessorCount};
 use crate::syscalls::system;
-use linux_abi::fs::{DT_DIR, DT_REG};
+use linux_abi::fs::{DT_DIR, DT_LNK, DT_REG};
 use std::sync::LazyLock;
 
 const DIR: u8 = DT_DIR as u8;
+const LINK: u8 = DT_LNK as u8;
 const FILE: u8 = DT_REG as u8;
 
 /// What a file says. Each processor is a core of its own, all of them one package with a cache of the second level.
@@ -86,6 +87,9 @@ const FILES: &[(&str, Text)] = &[
 /// Directories with nothing in them.
 const EMPTY: [&str; 6] = ["block", "bus", "class/block", "class/thermal", "class/tty", "module"];
 
+/// The only node of a host's memory.
+const NODE_FOLDER: &str = "devices/system/node/node0";
+
 const MEMORY_INFO: &str = "devices/system/node/node0/meminfo";
 
 /// What every interface tells of itself below `/sys/class/net`.
@@ -154,6 +158,9 @@ pub fn lookup(view: &View<'_>, path: &[&str]) -> Option<Synthetic> {
     }
     let count = view.config.processors;
     let name = path.join("/");
+    if let Some(processor) = processor_of_node(&name, count) {
+        return Some(Synthetic::Link(format!("../../cpu/{processor}").into_bytes()));
+    }
     // Every processor's folder is like the first one's.
     let (processor, name) = match processor_folder(&name, count) {
         Some((processor, rest)) => (processor, format!("{FIRST_CPU}{rest}")),
@@ -170,12 +177,22 @@ pub fn lookup(view: &View<'_>, path: &[&str]) -> Option<Synthetic> {
         names.retain(|(name, _)| *name != "cpu0");
         names.extend(count.numbers().map(|Processor(number)| (CPU_NAMES[usize::from(number)].as_str(), DIR)));
     }
+    if name == NODE_FOLDER {
+        names.extend(count.numbers().map(|Processor(number)| (CPU_NAMES[usize::from(number)].as_str(), LINK)));
+    }
     Some(Synthetic::Directory(names))
 }
 
 /// Names of processors' folders.
 static CPU_NAMES: LazyLock<Vec<String>> =
     LazyLock::new(|| ProcessorCount::MOST.numbers().map(|Processor(number)| format!("cpu{number}")).collect());
+
+/// The name of a processor in the folder of its node, where links lead to its own.
+fn processor_of_node(name: &str, count: ProcessorCount) -> Option<&'static str> {
+    let link = name.strip_prefix(NODE_FOLDER)?.strip_prefix('/')?;
+    let mut names = count.numbers().map(|Processor(number)| CPU_NAMES[usize::from(number)].as_str());
+    names.find(|processor| *processor == link)
+}
 
 /// The processor that a path below `/sys` belongs to, and the rest of the path with its slash.
 fn processor_folder(name: &str, count: ProcessorCount) -> Option<(Processor, &str)> {
