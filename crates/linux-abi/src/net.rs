@@ -198,6 +198,7 @@ pub const RTM_NEWADDR: u16 = 20;
 pub const RTM_GETADDR: u16 = 22;
 pub const RTM_NEWROUTE: u16 = 24;
 pub const RTM_GETROUTE: u16 = 26;
+pub const RTM_DELNEIGH: u16 = 29;
 pub const RTM_GETNEIGH: u16 = 30;
 pub const RTM_NEWRULE: u16 = 32;
 pub const RTM_GETRULE: u16 = 34;
@@ -219,6 +220,8 @@ pub const NLM_F_MATCH: u16 = 0x200;
 pub const NLM_F_CREATE: u16 = 0x400;
 /// Of answers: the request is not quoted.
 pub const NLM_F_CAPPED: u16 = 0x100;
+/// Of requests that delete: all that match.
+pub const NLM_F_BULK: u16 = 0x200;
 pub const NLM_F_DUMP: u16 = NLM_F_ROOT | NLM_F_MATCH;
 
 pub const IFLA_ADDRESS: u16 = 1;

@@ -184,7 +184,8 @@ impl Ctx<'_> {
     /// Sends the calling thread a signal of the kernel's own, such as SIGPIPE.
     pub fn raise(&mut self, signal: Signal) {
         if !self.handlers().ignores(signal.raw() as u32) {
-            let code = if signal == Signal::SIGPIPE { SI_USER } else { SI_KERNEL };
+            // As `send_sig` of a process to itself.
+            let code = if matches!(signal, Signal::SIGPIPE | Signal::SIGXFSZ) { SI_USER } else { SI_KERNEL };
             let info = match code {
                 SI_USER => Siginfo::kill(signal, code, self.process.pid.0 as i32, self.credentials().user.real),
                 _ => Siginfo::new(signal, code),

@@ -124,6 +124,8 @@ pub struct Process {
     pub posix_timers: PosixTimers,
     /// The thread that was woken to take the signals of the process; the others leave them to it (`complete_signal`).
     pub signal_taker: Option<Tid>,
+    /// The thread that was chosen last where the main thread could not take a signal.
+    pub(crate) signal_turn: Option<Tid>,
     /// System calls that it made.
     pub calls: u64,
     /// The number of the call in whose place SIGKILL ends it; u64::MAX for none.
@@ -221,6 +223,7 @@ impl Process {
             locked: LockedRanges::default(),
             posix_timers: PosixTimers::default(),
             signal_taker: None,
+            signal_turn: None,
             calls: 0,
             last_call: u64::MAX,
             children_cpu_us: 0,

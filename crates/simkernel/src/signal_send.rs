@@ -34,9 +34,9 @@ impl Kernel {
         self.processes.put(pid.0, process);
     }
 
-    /// Adds a signal to those of a process, and interrupts a thread that can take it: the main thread, if it can call a handler; the
-    /// caller, if it belongs to the process and does not hold the signal back; then one that waits for it; then the first that does
-    /// not hold it back.
+    /// Adds a signal to those of a process, and interrupts a thread that can take it. Of one with a handler the main thread, else the next in turn;
+    /// of others the caller, if it belongs to the process and does not hold the signal back; then one that waits for it; then the first that
+    /// does not hold it back.
     fn post(&mut self, process: &mut Process, mut caller: Option<&mut Thread>, info: Siginfo) {
         if process.zombie.is_some() {
             return;
@@ -46,20 +46,20 @@ impl Kernel {
         let ignored = self.handlers_of(process).ignores(signal);
         let main = process.pid.main_thread();
         let is_handled = self.handlers_of(process).handled().contains(signal);
-        let can_take = |thread: &Thread| thread.state != ThreadState::Dead && !thread.signals.blocked.contains(signal);
         // A timer's is for who runs (`posixtimer_get_target`); programs can send what looks like one.
         let of_timer = info.si_code == SI_TIMER && process.posix_timers.by_id.contains_key(&info.si_timer());
-        let left = is_handled
-            && !of_timer
-            && caller.as_ref().is_none_or(|thread| thread.tid != main)
-            && self.threads.get(main.0).is_some_and(can_take);
-        process.signal_taker = left.then_some(main);
+        let at_once = is_handled_at_once(self.handlers_of(process), signal);
+        let chosen =
+            if is_handled && !of_timer { self.take_turn(process, caller.as_deref(), signal, at_once) } else { None };
+        let is_callers = chosen.is_some() && chosen == caller.as_ref().map(|thread| thread.tid);
+        let left = chosen.filter(|_| !is_callers);
+        process.signal_taker = chosen;
         let held_by = |thread: &Thread| thread.signals.blocked.contains(signal);
         let main_holds = match &caller {
             Some(own) if own.tid == main => held_by(own),
             _ => self.threads.get(main.0).is_some_and(held_by),
         };
-        if !left && caller.is_some_and(|thread| !thread.signals.blocked.contains(signal)) {
+        if is_callers || left.is_none() && caller.is_some_and(|thread| !thread.signals.blocked.contains(signal)) {
             if !ignored {
                 process.pending.add(info);
                 self.notify_signalfds(signal);
@@ -72,10 +72,13 @@ impl Kernel {
         };
         // One that the main thread holds back is kept even if it is ignored (`sig_ignored`): it is for who waits for it, or interrupts who does
         // not hold it back.
-        let at_once = is_handled_at_once(self.handlers_of(process), signal) && !(ignored && main_holds);
+        let at_once = at_once && !(ignored && main_holds);
         let awaits = |thread: &Thread, signal| thread.signals.awaits(signal, at_once);
-        let waiter = find(&awaits).filter(|_| !left);
-        let taker = if left { Some(main) } else { find(&|thread, signal| !thread.signals.blocked.contains(signal)) };
+        let waiter = match left {
+            Some(tid) => self.threads.get(tid.0).filter(|thread| awaits(thread, signal)).map(|thread| thread.tid),
+            None => find(&awaits),
+        };
+        let taker = left.or_else(|| find(&|thread, signal| !thread.signals.blocked.contains(signal)));
         if ignored && waiter.is_none() && taker.is_some() && !main_holds {
             return;
         }
@@ -89,6 +92,29 @@ impl Kernel {
         } else if let Some(tid) = taker {
             self.wake(tid, Wake::Interrupted);
         }
+    }
+
+    /// The thread that takes a signal of its process: the main thread, or the next one that can, from the one on that took the last
+    /// (`complete_signal`).
+    fn take_turn(&self, process: &mut Process, caller: Option<&Thread>, signal: u32, at_once: bool) -> Option<Tid> {
+        let can_take = |thread: &Thread| {
+            let held = thread.signals.blocked.contains(signal) && !thread.signals.awaits(signal, at_once);
+            thread.state != ThreadState::Dead && !held
+        };
+        let wants = |tid: &Tid| match caller {
+            Some(own) if own.tid == *tid => can_take(own),
+            _ => self.threads.get(tid.0).is_some_and(can_take),
+        };
+        let main = process.pid.main_thread();
+        if wants(&main) {
+            return Some(main);
+        }
+        let last = process.signal_turn.unwrap_or(main);
+        let start = process.threads.iter().position(|tid| *tid == last).unwrap_or(0);
+        let (before, from) = process.threads.split_at(start);
+        let next = from.iter().chain(before).copied().find(wants);
+        process.signal_turn = next.or(process.signal_turn);
+        next
     }
 
     /// Adds a signal to those of one thread of a process, and interrupts it if it can take it.

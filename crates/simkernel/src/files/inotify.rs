@@ -419,8 +419,9 @@ impl Kernel {
     }
 
     /// The last part of a move: the file's own watches learn of it.
-    pub(crate) fn moved_self_event(&mut self, to: &[u8], number: u64) {
-        self.self_event(to, number, IN_MOVE_SELF);
+    pub(crate) fn moved_self_event(&mut self, number: u64) {
+        // By its number alone: of two that exchange their names the other one has had the new name until now.
+        self.tell(Change { to_parent: false, unlinked: true, ..Change::of_file(b"", number, IN_MOVE_SELF) });
     }
 
     /// Something was done with a file that only its own watches learn.

@@ -229,7 +229,10 @@ fn demand_port(ctx: &mut Ctx<'_>, family: Family, address: SocketAddr) -> Result
     if port == 0 || u32::from(port) >= ctx.kernel.shared.settings.unprivileged_port_start() {
         return Ok(());
     }
-    let exists = address.ip().is_unspecified() || ctx.kernel.net.stack.is_local(address.ip());
+    // Groups and broadcasts as well (`inet_addr_valid_or_nonlocal`).
+    let stack = &ctx.kernel.net.stack;
+    let exists =
+        address.ip().is_unspecified() || stack.is_local(address.ip()) || stack.config().is_for_many(address.ip());
     if ctx.credentials().can(CAP_NET_BIND_SERVICE) || (family == Family::V4 && !exists) {
         return Ok(());
     }

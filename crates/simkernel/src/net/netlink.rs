@@ -303,7 +303,10 @@ impl Kernel {
             return Ok(());
         }
         let socket = self.netlink(file)?;
-        answers.into_iter().for_each(|answer| socket.push_answer(answer));
+        // Who is connected to another port hears no single messages of the kernel's, only lists (`netlink_getsockbyportid`).
+        let is_deaf = socket.connected && socket.peer.0 != 0;
+        let heard = answers.into_iter().filter(|answer| !is_deaf || answer.part != Part::Alone);
+        heard.for_each(|answer| socket.push_answer(answer));
         let ready = socket.poll();
         self.notify(file, ready);
         Ok(())

@@ -161,6 +161,11 @@ pub(super) fn answer(reply: Reply, header: &Nlmsghdr, body: &[u8], host: &Host) 
     if !asks(header) && !host.administers {
         return Err(Errno::EPERM);
     }
+    // Of many at once only neighbours can be deleted (`rtnetlink_rcv_msg`).
+    let deletes = header.nlmsg_type & 3 == 1;
+    if deletes && header.nlmsg_flags & NLM_F_BULK != 0 && header.nlmsg_type != RTM_DELNEIGH {
+        return Err(Errno::EOPNOTSUPP);
+    }
     let all = interfaces(host.own);
     if is_list(header) {
         return list(reply, header.nlmsg_type, body, &all, host);

@@ -14,7 +14,7 @@ use crate::tty;
 use crate::vfs::permission::Permissions;
 use crate::vfs::synthetic::Device;
 use crate::wait::{Events, Wake};
-use linux_abi::capability::CAP_SYS_RESOURCE;
+use linux_abi::capability::{CAP_LEASE, CAP_SYS_RESOURCE};
 use linux_abi::event::{EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE};
 use linux_abi::fs::*;
 use linux_abi::ioctl::*;
@@ -186,6 +186,7 @@ pub fn fcntl(ctx: &mut Ctx<'_>, [fd, command, arg, ..]: [u64; 6]) -> SysResult {
         }
         F_SETSIG | F_NOTIFY => Err(Errno::EINVAL.into()),
         F_SETLEASE => {
+            demand_leasable(ctx, id, arg as i32)?;
             ctx.set_lease(id, arg as i32)?;
             // Whoever holds one is told by signal (`lease_setup`, `lease_modify`).
             let file = &mut ctx.kernel.files[id];
@@ -197,6 +198,17 @@ pub fn fcntl(ctx: &mut Ctx<'_>, [fd, command, arg, ..]: [u64; 6]) -> SysResult {
         F_GETLEASE => Ok(ctx.kernel.lease_of(id) as u64),
         _ => Err(Errno::EINVAL.into()),
     }
+}
+
+/// What is no file has no leases, which its owner alone is told (`generic_setlease`). EACCES, EINVAL.
+fn demand_leasable(ctx: &mut Ctx<'_>, id: FileId, kind: i32) -> Result<(), Errno> {
+    let known = matches!(kind, F_RDLCK | F_WRLCK | F_UNLCK);
+    if !known || matches!(ctx.kernel.files[id].kind, FileKind::Regular(_) | FileKind::Queue(_)) {
+        return Ok(());
+    }
+    let owner = super::stat::stat_open(ctx, id)?.st_uid;
+    let may = owner == ctx.credentials().user.fs || ctx.credentials().can(CAP_LEASE);
+    Err(if may { Errno::EINVAL } else { Errno::EACCES })
 }
 
 /// F_SETFL. EPERM for who wants a file of somebody else to keep its time of access; EINVAL for O_DIRECT where there is none.
@@ -426,6 +438,9 @@ pub fn eventfd2(ctx: &mut Ctx<'_>, [count, flags, ..]: [u64; 6]) -> SysResult {
 pub fn sync_file_range(ctx: &mut Ctx<'_>, [fd, from, bytes, flags, ..]: [u64; 6]) -> SysResult {
     const KNOWN_FLAGS: u64 = 7;
     let id = ctx.file(fd)?;
+    if ctx.kernel.files[id].status & O_PATH != 0 {
+        return Err(Errno::EBADF.into());
+    }
     let end = (from as i64).checked_add(bytes as i64);
     if flags & !KNOWN_FLAGS != 0 || (from as i64) < 0 || end.is_none_or(|end| end < from as i64) {
         return Err(Errno::EINVAL.into());

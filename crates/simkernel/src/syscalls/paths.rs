@@ -404,9 +404,9 @@ pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 
     ctx.kernel.move_event(&source, &target.path, number, directory);
     match replaced {
         Some((other, of_directory, ..)) if exchange => {
-            ctx.kernel.moved_self_event(&target.path, number);
+            ctx.kernel.moved_self_event(number);
             ctx.kernel.move_event(&target.path, &source, other, of_directory);
-            ctx.kernel.moved_self_event(&source, other);
+            ctx.kernel.moved_self_event(other);
             return Ok(0);
         }
         Some((other, of_directory, last, in_use)) => {
@@ -414,7 +414,7 @@ pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 
         }
         None => {}
     }
-    ctx.kernel.moved_self_event(&target.path, number);
+    ctx.kernel.moved_self_event(number);
     Ok(0)
 }
 

@@ -10,6 +10,7 @@ use crate::ids::FileId;
 use crate::net;
 use crate::outcome::{Outcome, SysResult};
 use crate::user_io::{ByteSource, UserBuffers, VecSink};
+use crate::vfs::mount_around;
 use crate::vfs::synthetic::{self, Synthetic};
 use crate::wait::Events;
 use linux_abi::fs::{IN_ACCESS, MAX_RW_COUNT, O_APPEND, O_PATH, SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
@@ -401,8 +402,7 @@ pub fn lseek(ctx: &mut Ctx<'_>, [fd, offset, whence, ..]: [u64; 6]) -> SysResult
             return Err(Errno::EINVAL.into());
         }
         FileKind::Snapshot(snapshot) => (snapshot.offset, snapshot.shown_size()),
-        // The end of a folder of ext4 is that of its hashes (`ext4_get_htree_eof`).
-        FileKind::Directory(directory) => (directory.position as u64, i64::MAX as u64),
+        FileKind::Directory(directory) => (directory.position as u64, end_of_folder(&directory.path)),
         FileKind::Queue(open) => (open.offset, ctx.kernel.ipc.queues.get(open.queue).file_bytes),
         FileKind::Device(_)
         | FileKind::Signals(_)
@@ -443,6 +443,11 @@ pub fn lseek(ctx: &mut Ctx<'_>, [fd, offset, whence, ..]: [u64; 6]) -> SysResult
         _ => {}
     }
     Ok(target)
+}
+
+/// The end of a folder of ext4 is that of its hashes (`ext4_get_htree_eof`); elsewhere there is none.
+fn end_of_folder(path: &[u8]) -> u64 {
+    if mount_around(path).0 == "ext4" { i64::MAX as u64 } else { 0 }
 }
 
 /// Where data, or a hole, begins at or behind a position, as the machine's file system knows. ENXIO behind the end.

@@ -36,6 +36,10 @@ pub(super) fn resolve(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], flags: u32, re
     let from_root = path.starts_with(b"/") && !has(RESOLVE_IN_ROOT);
     let start = if from_root { Vec::new() } else { start_of(ctx, dirfd)? };
     let start = if start == b"/" { Vec::new() } else { start };
+    // What a descriptor leads to that is no folder leads nowhere.
+    if !from_root && ctx.lookup(&start).is_ok_and(|node| !node.is_directory()) {
+        return Err(Errno::ENOTDIR);
+    }
     let names_folder = flags & O_CREAT != 0 && without_slashes(path).1 && !is_special(path);
     Walk { ctx, start, resolve, follow, names_folder, links: 0 }.run(path)
 }

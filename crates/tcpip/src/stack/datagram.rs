@@ -141,7 +141,8 @@ impl Stack {
     ) -> Result<usize, SocketError> {
         let remote = self.receiver(id, to)?;
         let carries = self.udp(id)?.carries;
-        if bytes.len() > max_payload(Family::of(remote.addr)) {
+        let is_too_long = bytes.len() > max_payload(Family::of(remote.addr));
+        if is_too_long && remote.addr.is_ipv4() {
             return Err(SocketError::MessageTooLong);
         }
         let many = self.config.is_for_many(remote.addr);
@@ -149,6 +150,10 @@ impl Stack {
             Begun::Now => self.way_to(id, remote, to, ancillary)?,
             Begun::Before => self.route_of(id, remote, to, ancillary)?,
         };
+        if is_too_long {
+            // Of IPv6 its way is looked up before, and whoever wants errors is told (`__ip6_append_data`).
+            return Err(self.refuse_size(id, interface, remote));
+        }
         let socket = self.udp(id)?;
         let mut ip = socket.settings.header(source, remote.addr);
         if many && remote.addr.is_multicast() {
@@ -311,16 +316,30 @@ impl Stack {
         packet: &Packet,
         ancillary: &Ancillary,
     ) -> Result<(), SocketError> {
-        let mtu = match interface {
-            Interface::Loopback => 65_536,
-            Interface::Ethernet => usize::from(self.config.mtu),
-        };
+        let mtu = self.mtu_of(interface);
         let over = Family::of(to.addr);
-        let socket = self.udp(id)?;
-        if packet.wire_len() <= mtu || !socket.settings.keeps_whole(over, ancillary.dont_fragment) {
+        if packet.wire_len() <= mtu || !self.udp(id)?.settings.keeps_whole(over, ancillary.dont_fragment) {
             return Ok(());
         }
-        if socket.settings.recv_errors[over as usize] {
+        Err(self.refuse_size(id, interface, to))
+    }
+
+    /// The largest IP packet that an interface takes, in bytes.
+    fn mtu_of(&self, interface: Interface) -> usize {
+        match interface {
+            Interface::Loopback => 65_536,
+            Interface::Ethernet => usize::from(self.config.mtu),
+        }
+    }
+
+    /// The error of a datagram that is too large, which who wants errors finds in its queue as well.
+    fn refuse_size(&mut self, id: SocketId, interface: Interface, to: Endpoint) -> SocketError {
+        let mtu = self.mtu_of(interface);
+        let socket = match self.udp(id) {
+            Ok(socket) => socket,
+            Err(error) => return error,
+        };
+        if socket.settings.recv_errors[Family::of(to.addr) as usize] {
             socket.reports.push_back(ErrorReport {
                 error: SocketError::MessageTooLong,
                 icmp: None,
@@ -331,7 +350,7 @@ impl Stack {
             });
             self.post(id.index, Readiness::ERROR);
         }
-        Err(SocketError::MessageTooLong)
+        SocketError::MessageTooLong
     }
 
     /// The oldest error of the queue that IP_RECVERR makes (MSG_ERRQUEUE).
