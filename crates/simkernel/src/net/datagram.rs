@@ -33,7 +33,7 @@ pub(super) fn push(
 ) -> Result<usize, Errno> {
     let len = source.remaining();
     if len > MAX_PAYLOAD {
-        return Err(Errno::EMSGSIZE);
+        return Err(errno(net.stack.refuse_length(id, to, ancillary, len)));
     }
     let bytes = net.datagram(source, len);
     if bytes.len() < len {
@@ -48,7 +48,7 @@ pub(super) fn push(
 pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> SysResult {
     let id = ctx.inet(file)?.id;
     ctx.kernel.net.stack.bind_for_sending(id).map_err(errno)?;
-    if message.data.total() > u16::MAX.into() {
+    if message.data.total() > u16::MAX.into() && ctx.inet(file)?.family == Family::V4 {
         return Err(Errno::EMSGSIZE.into());
     }
     if message.flags & MSG_OOB != 0 {

@@ -141,19 +141,14 @@ impl Stack {
     ) -> Result<usize, SocketError> {
         let remote = self.receiver(id, to)?;
         let carries = self.udp(id)?.carries;
-        let is_too_long = bytes.len() > max_payload(Family::of(remote.addr));
-        if is_too_long && remote.addr.is_ipv4() {
-            return Err(SocketError::MessageTooLong);
+        if bytes.len() > max_payload(Family::of(remote.addr)) {
+            return Err(self.refuse_length(id, to, ancillary, bytes.len()));
         }
         let many = self.config.is_for_many(remote.addr);
         let (interface, source) = match begun {
             Begun::Now => self.way_to(id, remote, to, ancillary)?,
             Begun::Before => self.route_of(id, remote, to, ancillary)?,
         };
-        if is_too_long {
-            // Of IPv6 its way is looked up before, and whoever wants errors is told (`__ip6_append_data`).
-            return Err(self.refuse_size(id, interface, remote));
-        }
         let socket = self.udp(id)?;
         let mut ip = socket.settings.header(source, remote.addr);
         if many && remote.addr.is_multicast() {
@@ -316,25 +311,47 @@ impl Stack {
         packet: &Packet,
         ancillary: &Ancillary,
     ) -> Result<(), SocketError> {
-        let mtu = self.mtu_of(interface);
         let over = Family::of(to.addr);
+        let mtu = self.mtu_of(interface, over);
         if packet.wire_len() <= mtu || !self.udp(id)?.settings.keeps_whole(over, ancillary.dont_fragment) {
             return Ok(());
         }
         Err(self.refuse_size(id, interface, to))
     }
 
+    /// The error of a datagram of more bytes than fit into any. Its way is looked up before, and whoever wants errors is told
+    /// (`__ip_append_data`, `__ip6_append_data`), of IPv4 unless its length alone says so (`udp_sendmsg`).
+    pub fn refuse_length(
+        &mut self,
+        id: SocketId,
+        to: Option<SocketAddr>,
+        ancillary: &Ancillary,
+        bytes: usize,
+    ) -> SocketError {
+        let refuse = |stack: &mut Self| {
+            let remote = stack.receiver(id, to)?;
+            if remote.addr.is_ipv4() && bytes > usize::from(u16::MAX) {
+                return Ok(SocketError::MessageTooLong);
+            }
+            let (interface, _) = stack.way_to(id, remote, to, ancillary)?;
+            Ok(stack.refuse_size(id, interface, remote))
+        };
+        refuse(self).unwrap_or_else(|error| error)
+    }
+
     /// The largest IP packet that an interface takes, in bytes.
-    fn mtu_of(&self, interface: Interface) -> usize {
-        match interface {
-            Interface::Loopback => 65_536,
-            Interface::Ethernet => usize::from(self.config.mtu),
+    fn mtu_of(&self, interface: Interface, over: Family) -> usize {
+        match (interface, over) {
+            // IP_MAX_MTU, where the link would take one more.
+            (Interface::Loopback, Family::V4) => 65_535,
+            (Interface::Loopback, Family::V6) => 65_536,
+            (Interface::Ethernet, _) => usize::from(self.config.mtu),
         }
     }
 
     /// The error of a datagram that is too large, which who wants errors finds in its queue as well.
     fn refuse_size(&mut self, id: SocketId, interface: Interface, to: Endpoint) -> SocketError {
-        let mtu = self.mtu_of(interface);
+        let mtu = self.mtu_of(interface, Family::of(to.addr));
         let socket = match self.udp(id) {
             Ok(socket) => socket,
             Err(error) => return error,
