@@ -6,7 +6,7 @@ use crate::addr::{Endpoint, Family, Interface};
 use crate::error::SocketError;
 use crate::filter::FilteredPacket;
 use crate::packet::{Packet, Transport};
-use crate::socket::{Readiness, SocketId};
+use crate::socket::{Readiness, Settings, SocketId};
 use crate::udp::{Carries, Datagram, UdpSocket};
 use crate::wire::checksum::Checksum;
 use crate::wire::icmp::{self, IcmpHeader};
@@ -122,18 +122,24 @@ const RAW: u8 = 255;
 impl Stack {
     /// socket(2) with SOCK_DGRAM and IPPROTO_ICMP or IPPROTO_ICMPV6.
     pub fn echo_socket(&mut self, family: Family) -> SocketId {
-        let settings = self.udp_settings(family);
+        // `ping_init_sock`: one family alone.
+        let settings = Settings { v6_only: family == Family::V6, ..self.sharing_settings(family) };
         self.insert(Kind::Udp(Box::new(UdpSocket::new(Carries::Echo, settings))))
     }
 
     /// socket(2) with SOCK_RAW. IPPROTO_RAW (255) hears nothing and writes its headers itself.
     pub fn raw_socket(&mut self, family: Family, protocol: u8) -> SocketId {
-        let settings = self.udp_settings(family);
+        let settings = self.sharing_settings(family);
         let mut socket = UdpSocket::new(Carries::Raw(protocol), settings);
         socket.header_included = protocol == RAW;
         let id = self.insert(Kind::Udp(Box::new(socket)));
         self.raw.push(id.index);
         id
+    }
+
+    /// These sockets have SO_REUSEADDR from the beginning (INET_PROTOSW_REUSE).
+    fn sharing_settings(&self, family: Family) -> Settings {
+        Settings { reuse_address: true, ..self.udp_settings(family) }
     }
 
     /// IP_HDRINCL of a raw socket.

@@ -672,7 +672,7 @@ impl Stack {
     /// TCP_INFO. Errors: `NotSupported` for UDP.
     pub fn tcp_info(&mut self, now: SimTime, id: SocketId) -> Result<TcpInfo, SocketError> {
         Ok(match &self.tcp(id)?.role {
-            Role::Idle => TcpInfo::default(),
+            Role::Idle => TcpInfo::unconnected(now),
             Role::Listener(listener) => listener.info(),
             Role::Connection(conn) => conn.info(now),
         })

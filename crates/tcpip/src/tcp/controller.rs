@@ -208,7 +208,7 @@ impl Controller {
             usage: Use::default(),
             reduction: Reduction::default(),
             prior: None,
-            delivery: Delivery::default(),
+            delivery: Delivery { app_limited: true, ..Delivery::default() },
             choice: Choice::new(kind, hz),
         }
     }

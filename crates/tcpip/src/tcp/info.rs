@@ -1,7 +1,7 @@
 //! `TCP_INFO` (tcp(7), include/uapi/linux/tcp.h): a snapshot of one connection.
 
 use super::connection::{Connection, State};
-use super::controller::Phase;
+use super::controller::{INITIAL_WINDOW, NO_THRESHOLD, Phase};
 use base::{SimDuration, SimTime};
 
 /// Linux's numbers of `tcpi_state`.
@@ -112,6 +112,32 @@ pub struct TcpInfo {
     pub total_rto_recoveries: u16,
     pub total_rto_time: SimDuration,
 }
+
+impl TcpInfo {
+    /// Of a stream that never had a connection (`tcp_init_sock`): times count from the start of the host.
+    pub(crate) fn unconnected(now: SimTime) -> Self {
+        let uptime = now - SimTime::ZERO;
+        TcpInfo {
+            rto: SimDuration::from_secs(1),
+            rttvar: SimDuration::from_millis(250),
+            min_rtt: SimDuration::from_micros(u32::MAX.into()),
+            snd_mss: LEAST_MSS,
+            snd_ssthresh: NO_THRESHOLD,
+            snd_cwnd: INITIAL_WINDOW,
+            reordering: 3,
+            last_data_sent: uptime,
+            last_data_recv: uptime,
+            last_ack_recv: uptime,
+            pacing_rate: u64::MAX,
+            max_pacing_rate: u64::MAX,
+            delivery_rate_app_limited: true,
+            ..TcpInfo::default()
+        }
+    }
+}
+
+/// The MSS of whoever has not announced one (TCP_MSS_DEFAULT).
+const LEAST_MSS: u32 = 536;
 
 /// What keeps a sender from being done (tcp_chrono of Linux).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
