@@ -108,6 +108,8 @@ pub enum SocketOption {
     SendBuffer(u32),
     /// SO_RCVBUF: the argument before Linux doubles it.
     RecvBuffer(u32),
+    /// SO_BUF_LOCK: 1 for the send buffer, 2 for the receive buffer, whose sizes stay as they are.
+    BufferLocks(u32),
     RecvLowWater(u32),
     NoDelay(bool),
     Cork(bool),
@@ -171,6 +173,7 @@ pub enum OptionName {
     Linger,
     SendBuffer,
     RecvBuffer,
+    BufferLocks,
     RecvLowWater,
     NoDelay,
     Cork,

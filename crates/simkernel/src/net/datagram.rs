@@ -392,6 +392,20 @@ fn describe(family: Family, kept: &Kept, own: Ipv4Addr, received: &Received, spa
             if on(SOL_IPV6, IPV6_RECVTCLASS) {
                 push_control(message, space, SOL_IPV6, IPV6_TCLASS, &i32::from(received.tos).to_ne_bytes());
             }
+            if on(SOL_IPV6, IPV6_FLOWINFO) && received.tos != 0 {
+                // The label, which is 0, and the traffic class before it.
+                let info = u32::from(received.tos) << 20;
+                push_control(message, space, SOL_IPV6, IPV6_FLOWINFO, &info.to_be_bytes());
+            }
+            if on(SOL_IPV6, IPV6_2292PKTINFO)
+                && let IpAddr::V6(address) = received.to.ip()
+            {
+                let info = In6Pktinfo { ipi6_addr: address.octets(), ipi6_ifindex: index };
+                push_control(message, space, SOL_IPV6, IPV6_2292PKTINFO, info.as_bytes());
+            }
+            if on(SOL_IPV6, IPV6_2292HOPLIMIT) {
+                push_control(message, space, SOL_IPV6, IPV6_2292HOPLIMIT, &i32::from(received.ttl).to_ne_bytes());
+            }
             if on(SOL_IPV6, IPV6_RECVORIGDSTADDR) {
                 push_control(message, space, SOL_IPV6, IPV6_RECVORIGDSTADDR, &address::raw(received.to));
             }

@@ -1,8 +1,10 @@
 //! SO_ATTACH_FILTER and its relatives (socket(7), networking/filter.rst): programs of classic BPF
 //! that judge what comes to a socket.
 
+use super::errno;
 use super::interfaces::{ETHERNET_INDEX, LOOPBACK_INDEX};
-use super::{errno, options};
+use super::options::common::Request;
+use super::options::value::Place;
 use crate::bpf::{self, Input, Instruction, PROGRAM_MAX};
 use crate::ctx::Ctx;
 use crate::ids::FileId;
@@ -80,8 +82,8 @@ impl SocketFilter {
 
 /// setsockopt(2) of SO_ATTACH_FILTER, SO_DETACH_FILTER and SO_LOCK_FILTER. EPERM when it is locked,
 /// ENOENT, EINVAL.
-pub(super) fn set(ctx: &mut Ctx<'_>, file: FileId, option: i32, value: u64, len: usize) -> Result<(), Outcome> {
-    let number = options::read_number(&ctx.process.memory, SOL_SOCKET, value, len)?;
+pub(super) fn set(ctx: &mut Ctx<'_>, file: FileId, request: Request) -> Result<(), Outcome> {
+    let Request { option, number, value, len } = request;
     let socket = ctx.inet(file)?;
     let id = socket.id;
     if socket.kept.get(SOL_SOCKET, SO_LOCK_FILTER) == Some(1) && !(option == SO_LOCK_FILTER && number != 0) {
@@ -102,25 +104,18 @@ pub(super) fn set(ctx: &mut Ctx<'_>, file: FileId, option: i32, value: u64, len:
     if is_detached && !had { Err(Errno::ENOENT.into()) } else { Ok(()) }
 }
 
-/// getsockopt(2) of SO_ATTACH_FILTER: the program, of which `room` is counted in instructions; 0
-/// asks for their number alone. EINVAL.
-pub fn get(
-    memory: &AddressSpace,
-    filter: Option<&SocketFilter>,
-    value: u64,
-    len_address: u64,
-    room: usize,
-) -> SysResult {
+/// getsockopt(2) of SO_ATTACH_FILTER: the program, for which the place's length counts instructions;
+/// 0 asks for their number alone. EINVAL.
+pub(crate) fn get(memory: &AddressSpace, filter: Option<&SocketFilter>, place: Place) -> SysResult {
     let program = filter.map_or(&[][..], |filter| &filter.program);
-    if room > 0 && room < program.len() {
+    if place.len > 0 && place.len < program.len() {
         return Err(Errno::EINVAL.into());
     }
-    if room > 0 {
+    if place.len > 0 {
         let bytes: Vec<u8> = program.iter().flat_map(|instruction| instruction.to_bytes()).collect();
-        memory.write(value, &bytes)?;
+        memory.write(place.value, &bytes)?;
     }
-    memory.write_value(len_address, &(program.len() as i32))?;
-    Ok(0)
+    place.store_len(memory, program.len())
 }
 
 /// The loads, and what else filters of sockets may have beside what all may (bpf_check_classic).

@@ -12,6 +12,8 @@ use tcpip::Traffic;
 
 pub const LOOPBACK_INDEX: i32 = 1;
 pub const ETHERNET_INDEX: i32 = 2;
+/// Names of interfaces, from the loopback interface's index on.
+pub const NAMES: [&str; 2] = ["lo", "eth0"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface {

@@ -3,6 +3,7 @@
 
 use super::errno;
 use super::options::Kept;
+use super::options::value::Place;
 use crate::ctx::Ctx;
 use crate::ids::FileId;
 use crate::outcome::{Outcome, SysResult};
@@ -11,8 +12,8 @@ use linux_abi::sockaddr::SockAddr;
 use linux_abi::socket::*;
 use std::net::{IpAddr, Ipv4Addr};
 use tcpip::multicast::{FilterMode, Membership, Which};
-use tcpip::{Family, Interface, OptionName, SocketOption};
-use zerocopy::FromBytes;
+use tcpip::{Family, Interface, OptionName, SocketId, SocketOption};
+use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of a `struct sockaddr_storage`.
 const STORAGE: usize = 128;
@@ -116,11 +117,10 @@ pub(super) fn set_interface(ctx: &mut Ctx<'_>, file: FileId, value: u64, len: us
 
 /// Options IP_ADD_MEMBERSHIP to MCAST_MSFILTER of level SOL_IP. EPROTO for streams, EINVAL, ENODEV, EADDRNOTAVAIL, EADDRINUSE, ENOBUFS.
 pub(super) fn set4(ctx: &mut Ctx<'_>, file: FileId, option: i32, value: u64, len: usize) -> SysResult {
-    if ctx.inet(file)?.is_stream {
-        return Err(Errno::EPROTO.into());
-    }
+    let is_stream = ctx.inet(file)?.is_stream;
     let memory = &ctx.process.memory;
     match option {
+        IP_ADD_MEMBERSHIP | IP_DROP_MEMBERSHIP if is_stream => Err(Errno::EPROTO.into()),
         IP_ADD_MEMBERSHIP | IP_DROP_MEMBERSHIP => {
             let request = match len {
                 0..8 => return Err(Errno::EINVAL.into()),
@@ -210,9 +210,6 @@ fn set_protocol_independent(
     len: usize,
 ) -> SysResult {
     let memory = &ctx.process.memory;
-    if ctx.inet(file)?.is_stream {
-        return Err(Errno::EPROTO.into());
-    }
     let too_short = |least: usize| if len < least { Err(Errno::EINVAL) } else { Ok(()) };
     match option {
         MCAST_JOIN_GROUP | MCAST_LEAVE_GROUP => {
@@ -274,8 +271,14 @@ fn address_in(storage: &[u8; STORAGE], family: Family) -> Option<IpAddr> {
     }
 }
 
+/// A socket that can have memberships. Streams, to which nothing would come by them, hear `otherwise`.
+fn datagram_socket(ctx: &Ctx<'_>, file: FileId, otherwise: Errno) -> Result<SocketId, Errno> {
+    let socket = ctx.inet(file)?;
+    if socket.is_stream { Err(otherwise) } else { Ok(socket.id) }
+}
+
 fn join(ctx: &mut Ctx<'_>, file: FileId, request: &Request, mode: FilterMode) -> SysResult {
-    let id = ctx.inet(file)?.id;
+    let id = datagram_socket(ctx, file, Errno::EPROTO)?;
     let group = request.group;
     if let (0, IpAddr::V6(_)) = (request.index, group)
         && ctx.kernel.net.stack.memberships(id).iter().any(|own| own.group == group)
@@ -296,7 +299,7 @@ fn join(ctx: &mut Ctx<'_>, file: FileId, request: &Request, mode: FilterMode) ->
 
 /// `ip_mc_leave_group`.
 fn leave4(ctx: &mut Ctx<'_>, file: FileId, request: &Request) -> SysResult {
-    let id = ctx.inet(file)?.id;
+    let id = datagram_socket(ctx, file, Errno::EADDRNOTAVAIL)?;
     let which = match (request.interface(ctx), request.named()) {
         (Ok(interface), _) => Which::On(interface),
         (Err(_), Some(address)) => Which::Named(address),
@@ -309,7 +312,7 @@ fn leave4(ctx: &mut Ctx<'_>, file: FileId, request: &Request) -> SysResult {
 
 /// `ipv6_sock_mc_drop`.
 fn leave6(ctx: &mut Ctx<'_>, file: FileId, request: &Request) -> SysResult {
-    let id = ctx.inet(file)?.id;
+    let id = datagram_socket(ctx, file, Errno::EADDRNOTAVAIL)?;
     let which = match request.index {
         0 => Which::Any,
         index => Which::On(Interface::of_index(index).ok_or(Errno::EADDRNOTAVAIL)?),
@@ -339,7 +342,7 @@ fn change_source(ctx: &mut Ctx<'_>, file: FileId, request: &Request, source: IpA
             failed => return failed,
         }
     }
-    let id = ctx.inet(file)?.id;
+    let id = datagram_socket(ctx, file, Errno::EINVAL)?;
     let of = place(ctx, request)?;
     let mode = if matches!(how, Change::Block | Change::Unblock) { FilterMode::Exclude } else { FilterMode::Include };
     let add = matches!(how, Change::Block | Change::Join);
@@ -367,8 +370,36 @@ fn set_filter(ctx: &mut Ctx<'_>, file: FileId, request: &Request, mode: u32, sou
         // Nobody is heard: the same as leaving.
         return if request.group.is_ipv4() { leave4(ctx, file, request) } else { leave6(ctx, file, request) };
     }
-    let id = ctx.inet(file)?.id;
+    let id = datagram_socket(ctx, file, Errno::EINVAL)?;
     ctx.kernel.net.stack.set_source_filter(id, of, mode, sources).map_err(errno)?;
+    Ok(0)
+}
+
+/// getsockopt(2) of IP_MSFILTER (`ip_mc_msfget`): the sources of a membership, as many as the program
+/// has said there is room for. EINVAL, EFAULT, ENODEV, EADDRNOTAVAIL.
+pub(super) fn get_filter(ctx: &mut Ctx<'_>, file: FileId, place: Place) -> SysResult {
+    if place.len < size_of::<IpMsfilter>() {
+        return Err(Errno::EINVAL.into());
+    }
+    let mut filter: IpMsfilter = ctx.process.memory.read_value(place.value)?;
+    let group = IpAddr::from(filter.imsf_multiaddr);
+    let request = Request { group, index: 0, address: filter.imsf_interface.into() }.checked()?;
+    let interface = request.interface(ctx)?;
+    let id = ctx.inet(file)?.id;
+    let memberships = ctx.kernel.net.stack.memberships(id);
+    let own = memberships.iter().find(|own| own.group == group && own.interface == interface);
+    let own = own.ok_or(Errno::EADDRNOTAVAIL)?;
+    filter.imsf_fmode = if own.mode == FilterMode::Include { MCAST_INCLUDE } else { MCAST_EXCLUDE };
+    let room = filter.imsf_numsrc as usize;
+    filter.imsf_numsrc = own.sources.len() as u32;
+    let mut bytes = filter.as_bytes().to_vec();
+    for source in own.sources.iter().take(room) {
+        if let IpAddr::V4(source) = source {
+            bytes.extend(source.octets());
+        }
+    }
+    place.store_len(&ctx.process.memory, bytes.len())?;
+    ctx.process.memory.write(place.value, &bytes)?;
     Ok(0)
 }
 

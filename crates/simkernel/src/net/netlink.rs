@@ -6,7 +6,7 @@ use super::address::RawAddress;
 use super::interfaces::{ETHERNET_INDEX, LOOPBACK_INDEX};
 use super::message::{Incoming, Message, Outgoing, controls, push_control};
 use super::netlink_frame::{Answer, Part, Style, answer, has_dump_flag};
-use super::netlink_options::Options;
+use super::options::netlink::Options;
 use super::{Blocking, SOCKET_MODE, address, genetlink, rtnetlink, sock_diag, wait};
 use crate::credentials::Credentials;
 use crate::ctx::Ctx;
@@ -109,7 +109,7 @@ impl NetlinkSocket {
     }
 
     fn fits(&self, message: &Queued) -> bool {
-        self.held == 0 || (self.held + message.charge() <= self.options.recv_buffer && !self.congested)
+        self.held == 0 || (self.held + message.charge() <= self.options.settings.recv_buffer && !self.congested)
     }
 
     fn push(&mut self, message: Queued) {
@@ -143,7 +143,7 @@ impl NetlinkSocket {
 
     /// Goes on with a list by one datagram, if half of the buffer is free.
     fn go_on(&mut self) {
-        if self.held <= self.options.recv_buffer / 2
+        if self.held <= self.options.settings.recv_buffer / 2
             && let Some(next) = self.later.pop_front()
         {
             self.push(next);
@@ -226,7 +226,7 @@ impl Kernel {
         let socket = self.netlink(file)?;
         let (protocol, from) = (socket.protocol, socket.port);
         let len = source.remaining();
-        if len > socket.options.send_buffer.saturating_sub(OVERHEAD) {
+        if len > socket.options.settings.send_buffer.saturating_sub(OVERHEAD) {
             return Err(Errno::EMSGSIZE);
         }
         let mut bytes = vec![0; len];
@@ -512,7 +512,7 @@ pub(super) fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Re
     let socket = ctx.kernel.netlink(file)?;
     let (moved, taken) = match socket.take(&mut sink, wanted.flags & MSG_PEEK != 0) {
         Err(Errno::EAGAIN) => {
-            let timeout = socket.options.recv_timeout;
+            let timeout = socket.options.settings.recv_timeout;
             let blocking: Blocking = ctx.blocking(file, wanted.flags, timeout);
             return wait(ctx, file, Events::READABLE, blocking, 0).map(|_| Message::default());
         }

@@ -3,7 +3,7 @@
 
 use super::listing::{Entry, cookie, internet, memory_of};
 use super::netlink_frame::{Reply, attribute};
-use super::options::tcp_info;
+use super::options::tcp_info::tcp_info;
 use crate::kernel::Kernel;
 use crate::unix::listing::Listed as UnixListed;
 use linux_abi::Errno;

@@ -9,7 +9,7 @@ use crate::files::FileKind;
 use crate::ids::FileId;
 use crate::net::address::{self, RawAddress};
 use crate::net::message::{Incoming, Outgoing, UserMessage};
-use crate::net::{self, inet, netlink, netlink_options, options};
+use crate::net::{self, inet, netlink, options};
 use crate::outcome::{Outcome, SysResult};
 use crate::unix::connect as unix;
 use crate::user_io::UserBuffers;
@@ -211,7 +211,7 @@ pub fn setsockopt(ctx: &mut Ctx<'_>, [fd, level, option, value, len, ..]: [u64; 
     match family {
         Family::Inet => options::set(ctx, file, level, option, value, len),
         Family::Unix => crate::unix::options::set(ctx, file, level, option, value, len),
-        Family::Netlink => netlink_options::set(ctx, file, level, option, value, len),
+        Family::Netlink => options::netlink::set(ctx, file, level, option, value, len),
     }
 }
 
@@ -222,7 +222,7 @@ pub fn getsockopt(ctx: &mut Ctx<'_>, [fd, level, option, value, len, ..]: [u64; 
     match family {
         Family::Inet => options::get(ctx, file, level, option, value, len),
         Family::Unix => crate::unix::options::get(ctx, file, level, option, value, len),
-        Family::Netlink => netlink_options::get(ctx, file, level, option, value, len),
+        Family::Netlink => options::netlink::get(ctx, file, level, option, value, len),
     }
 }
 

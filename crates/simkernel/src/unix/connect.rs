@@ -140,7 +140,7 @@ pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
 /// The listener's queue is full: wait until `accept` makes room.
 fn wait_for_backlog(ctx: &mut Ctx<'_>, file: FileId, listener: UnixId) -> SysResult {
     let socket = ctx.kernel.unix_socket(ctx.kernel.unix_id(file)?)?;
-    let timeout = socket.send_timeout;
+    let timeout = socket.settings.send_timeout;
     if ctx.kernel.files[file].nonblocking() {
         return Err(Errno::EAGAIN.into());
     }
@@ -181,7 +181,7 @@ pub fn accept(ctx: &mut Ctx<'_>, file: FileId, flags: i32) -> Result<(u64, RawAd
     // As Linux: without a free descriptor the connection stays in the queue (`__sys_accept4_file`).
     let fd = ctx.reserve_fd()?;
     let socket = ctx.kernel.unix_socket_mut(id)?;
-    let timeout = socket.recv_timeout;
+    let timeout = socket.settings.recv_timeout;
     if !socket.kind.connects() {
         return Err(Errno::EOPNOTSUPP.into());
     }

@@ -72,8 +72,8 @@ impl UnixSockets {
             recv_queue,
             send_queue,
             waiting,
-            recv_buffer: socket.recv_buffer as u32,
-            send_buffer: socket.send_buffer as u32,
+            recv_buffer: socket.settings.recv_buffer as u32,
+            send_buffer: socket.settings.send_buffer as u32,
             read_shut: socket.read_shut,
             write_shut: socket.write_shut,
         }

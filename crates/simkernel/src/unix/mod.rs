@@ -15,21 +15,19 @@ use crate::ids::FileId;
 use crate::kernel::Kernel;
 use crate::net::address::RawAddress;
 use crate::net::filter::SocketFilter;
-use crate::net::options::Kept;
+use crate::net::options::local::Settings;
 use crate::vfs::permission::Permissions;
 use crate::wait::Events;
-use base::{SimDuration, SimTime};
+use base::SimTime;
 use linux_abi::Errno;
 use linux_abi::fs::O_RDWR;
 use linux_abi::ioctl::{SIOCATMARK, SIOCINQ, SIOCOUTQ};
-use linux_abi::socket::{Linger, SO_PASSCRED, SO_PASSPIDFD, SO_PASSSEC, SOL_SOCKET, Ucred};
+use linux_abi::socket::{SO_PASSCRED, SO_PASSPIDFD, SO_PASSRIGHTS, SO_PASSSEC, SOL_SOCKET, Ucred};
 use slab::Slab;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// net.core.wmem_default and rmem_default.
-const DEFAULT_BUFFER: usize = 212_992;
 /// net.unix.max_dgram_qlen.
 const DATAGRAM_QUEUE: usize = 10;
 /// Credentials of a socket that has no peer.
@@ -108,8 +106,6 @@ pub struct UnixSocket {
     inbox: VecDeque<Packet>,
     /// Charges of what it sent and nobody read.
     charged: usize,
-    send_buffer: usize,
-    recv_buffer: usize,
     read_shut: bool,
     write_shut: bool,
     permissions: Permissions,
@@ -120,11 +116,7 @@ pub struct UnixSocket {
     peer_credentials: Ucred,
     /// None without a peer.
     peer_groups: Option<Arc<[u32]>>,
-    recv_timeout: Option<SimDuration>,
-    send_timeout: Option<SimDuration>,
-    kept: Kept,
-    /// SO_LINGER, without effect.
-    linger: Linger,
+    settings: Settings,
     /// SO_ATTACH_FILTER.
     filter: Option<Arc<SocketFilter>>,
 }
@@ -132,7 +124,7 @@ pub struct UnixSocket {
 impl UnixSocket {
     /// Whether an option of SOL_SOCKET is on that makes messages tell something of their senders.
     fn passes(&self, option: i32) -> bool {
-        self.kept.get(SOL_SOCKET, option) == Some(1)
+        self.settings.has(SOL_SOCKET, option)
     }
 
     /// Whether messages are to tell who sent them (`unix_may_passcred`).
@@ -140,11 +132,20 @@ impl UnixSocket {
         self.passes(SO_PASSCRED) || self.passes(SO_PASSPIDFD)
     }
 
-    /// Gives a connection that a listener has not handed out yet what it inherits: whether messages tell of their senders.
+    /// SO_PASSRIGHTS: whether messages may bring files.
+    fn takes_files(&self) -> bool {
+        self.settings.kept.get(SOL_SOCKET, SO_PASSRIGHTS) != Some(0)
+    }
+
+    /// Gives a connection that a listener has not handed out yet what it inherits: whether messages tell of their senders, and may
+    /// bring files.
     fn hand_down(&self, accepted: &mut UnixSocket) {
+        if !self.takes_files() {
+            accepted.settings.kept.set(SOL_SOCKET, SO_PASSRIGHTS, 0);
+        }
         for option in [SO_PASSCRED, SO_PASSPIDFD, SO_PASSSEC] {
             if self.passes(option) {
-                accepted.kept.set(SOL_SOCKET, option, 1);
+                accepted.settings.kept.set(SOL_SOCKET, option, 1);
             }
         }
     }
@@ -161,8 +162,6 @@ impl UnixSocket {
             peer_name: RawAddress::new(),
             inbox: VecDeque::new(),
             charged: 0,
-            send_buffer: DEFAULT_BUFFER,
-            recv_buffer: DEFAULT_BUFFER,
             read_shut: false,
             write_shut: false,
             error: None,
@@ -171,10 +170,7 @@ impl UnixSocket {
             groups,
             peer_credentials: NOBODY,
             peer_groups: None,
-            recv_timeout: None,
-            send_timeout: None,
-            kept: Kept::default(),
-            linger: Linger::default(),
+            settings: Settings::default(),
             filter: None,
         }
     }
@@ -184,12 +180,12 @@ impl UnixSocket {
     }
 
     fn has_room(&self) -> bool {
-        self.charged < self.send_buffer
+        self.charged < self.settings.send_buffer
     }
 
     /// `unix_writable`: poll says so only when three quarters are free.
     fn is_writable(&self) -> bool {
-        !self.is_listening() && self.charged * 4 <= self.send_buffer
+        !self.is_listening() && self.charged * 4 <= self.settings.send_buffer
     }
 
     /// As FIONREAD counts: the bytes of all messages, or those of the first datagram.

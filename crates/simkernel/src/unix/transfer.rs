@@ -130,7 +130,7 @@ pub(crate) fn claimed(ctx: &Ctx<'_>, data: &[u8]) -> Result<Ucred, Errno> {
 
 fn send_stream(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, message: &Outgoing<'_>) -> SysResult {
     let socket = ctx.kernel.unix_socket(id)?;
-    let timeout = socket.send_timeout;
+    let timeout = socket.settings.send_timeout;
     let connected = matches!(socket.phase, Phase::Connected);
     let mut attached = attached(ctx, message.control)?;
     if !message.name.is_empty() {
@@ -191,7 +191,7 @@ impl Kernel {
         }
         let peer = socket.peer.ok_or(Errno::ENOTCONN)?;
         let from = socket.name.clone();
-        let piece = (socket.send_buffer / 2).saturating_sub(64).max(1);
+        let piece = (socket.settings.send_buffer / 2).saturating_sub(64).max(1);
         let mut moved = 0;
         while source.remaining() > 0 {
             if !self.unix_socket(id)?.has_room() {
@@ -225,6 +225,9 @@ impl Kernel {
         from: RawAddress,
     ) -> Result<(), Errno> {
         let charge = charge(self.unix_socket(sender)?.kind, data.len());
+        if !rights.is_empty() && !self.unix_socket(to)?.takes_files() {
+            return Err(Errno::EPERM);
+        }
         for file in rights {
             self.files.acquire(*file);
         }
@@ -240,7 +243,7 @@ impl Kernel {
             Sender::Silent(_) => UNKNOWN,
             Sender::Named(named) => named,
         };
-        let at = stamp::is_wanted(&receiver.kept).then_some(now);
+        let at = stamp::is_wanted(&receiver.settings.kept).then_some(now);
         let rights = Rights::from_slice(rights);
         let count = rights.len();
         receiver.inbox.push_back(Packet { data, start: 0, rights, credentials, from, sender, charge, at });
@@ -297,7 +300,7 @@ impl Kernel {
         if socket.write_shut {
             return Err(Errno::EPIPE);
         }
-        if data.len() > socket.send_buffer.saturating_sub(32) {
+        if data.len() > socket.settings.send_buffer.saturating_sub(32) {
             return Err(Errno::EMSGSIZE);
         }
         let (kind, room, from) = (socket.kind, socket.has_room(), socket.name.clone());
@@ -325,7 +328,7 @@ impl Kernel {
 /// Datagrams and sequenced packets: all or nothing, in the order of `unix_seqpacket_sendmsg` and `unix_dgram_sendmsg`.
 fn send_message(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, message: &Outgoing<'_>) -> SysResult {
     let socket = ctx.kernel.unix_socket_mut(id)?;
-    let (kind, timeout, limit) = (socket.kind, socket.send_timeout, socket.send_buffer);
+    let (kind, timeout, limit) = (socket.kind, socket.settings.send_timeout, socket.settings.send_buffer);
     if kind == Kind::SeqPacket {
         if let Some(error) = socket.error.take() {
             return Err(error.into());
@@ -410,7 +413,7 @@ fn recv_stream(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'_
     let peek = wanted.flags & MSG_PEEK != 0;
     let total = wanted.data.total();
     let socket = ctx.kernel.unix_socket(id)?;
-    let low_water = socket.kept.get(SOL_SOCKET, SO_RCVLOWAT).map_or(1, |low| low as usize);
+    let low_water = socket.settings.kept.get(SOL_SOCKET, SO_RCVLOWAT).map_or(1, |low| low as usize);
     // Somebody who wants nothing waits for something, too (`sock_rcvlowat`).
     let target = if wanted.flags & MSG_WAITALL != 0 { total } else { total.min(low_water) }.max(1);
     let mut message = Message::default();
@@ -430,7 +433,7 @@ fn recv_stream(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'_
             other => other?,
         };
         if !end {
-            let timeout = ctx.kernel.unix_socket(id)?.recv_timeout;
+            let timeout = ctx.kernel.unix_socket(id)?.settings.recv_timeout;
             let blocking = ctx.blocking(file, wanted.flags, timeout);
             wait(ctx, file, Events::READABLE, blocking, done)?;
         }
@@ -567,7 +570,7 @@ fn recv_message(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'
         return Err(error.into());
     }
     let Some(packet) = socket.inbox.front_mut() else {
-        let (shut, connects, timeout) = (socket.read_shut, socket.kind.connects(), socket.recv_timeout);
+        let (shut, connects, timeout) = (socket.read_shut, socket.kind.connects(), socket.settings.recv_timeout);
         let blocking = ctx.blocking(file, wanted.flags, timeout);
         // The end is for who waits for it; others see it only where there are connections.
         if shut && (connects || blocking != Blocking::No) {
@@ -587,10 +590,10 @@ fn recv_message(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'
             message.count = len;
         }
     }
-    if stamp::is_wanted(&socket.kept) {
+    if stamp::is_wanted(&socket.settings.kept) {
         // Who has asked for it since it was sent learns when it was first read.
         let nanos = start.unix_nanos(*packet.at.get_or_insert(ctx.now));
-        stamp::tell(&socket.kept, nanos, wanted.control_space, &mut message);
+        stamp::tell(&socket.settings.kept, nanos, wanted.control_space, &mut message);
     }
     let credentials = packet.credentials;
     let rights = if peek { packet.rights.clone() } else { std::mem::take(&mut packet.rights) };

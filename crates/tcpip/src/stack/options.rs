@@ -185,6 +185,10 @@ impl Stack {
             OptionName::RecvBuffer => {
                 SocketOption::RecvBuffer(conn.map_or(s.recv_buffer, |conn| conn.sizing.recv_buffer))
             }
+            OptionName::BufferLocks => {
+                let locks = u32::from(s.send_buffer_locked) | u32::from(s.recv_buffer_locked) << 1;
+                SocketOption::BufferLocks(locks)
+            }
             OptionName::RecvLowWater => SocketOption::RecvLowWater(s.recv_low_water),
             OptionName::NoDelay => SocketOption::NoDelay(s.no_delay),
             OptionName::Cork => SocketOption::Cork(s.cork),
@@ -245,6 +249,7 @@ fn is_tcp_only(option: &SocketOption) -> bool {
             | SocketOption::Linger(_)
             | SocketOption::SendBuffer(_)
             | SocketOption::RecvBuffer(_)
+            | SocketOption::BufferLocks(_)
             | SocketOption::RecvLowWater(_)
             | SocketOption::MaxPacingRate(_)
             | SocketOption::TypeOfService(_)
@@ -290,6 +295,10 @@ fn store(s: &mut Settings, option: SocketOption, most: (u32, u32)) -> Result<(),
         SocketOption::RecvBuffer(size) => {
             s.recv_buffer = size.min(most.1).saturating_mul(2).max(MIN_RECV_BUFFER);
             s.recv_buffer_locked = true;
+        }
+        SocketOption::BufferLocks(locks) => {
+            in_range(u64::from(locks), 0, 3)?;
+            (s.send_buffer_locked, s.recv_buffer_locked) = (locks & 1 != 0, locks & 2 != 0);
         }
         SocketOption::RecvLowWater(bytes) => s.recv_low_water = bytes.max(1),
         SocketOption::NoDelay(on) => s.no_delay = on,
