@@ -1,6 +1,6 @@
 /*
  * Socket options that few programs use, as a matrix: each is read, set to 1 and
- * to 0, and read again, on sockets of each family.
+ * to 0, and read again, on sockets of each family. What some of them do.
  */
 #include "case.h"
 
@@ -114,4 +114,112 @@ CASE(names_and_memory)
     MUST(getsockopt(client, SOL_SOCKET, SO_COOKIE, &cookie, &length));
     MUST(getsockopt(client, SOL_SOCKET, SO_COOKIE, &again, &length));
     truth("cookie stays", cookie != 0 && cookie == again);
+}
+
+/* Sends a descriptor; only Linux 6.16 and later ask whether anybody takes it. */
+static long send_descriptor(int fd)
+{
+    char byte = 'x', control[CMSG_SPACE(sizeof(int))] = { 0 };
+    struct iovec part = { &byte, 1 };
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    return sendmsg(fd, &message, 0);
+}
+
+CASE(descriptors_that_nobody_takes)
+{
+    static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET };
+
+    for (size_t i = 0; i < COUNT_OF(types); i++) {
+        int pair[2], off = 0, on = 1;
+        MUST(socketpair(AF_UNIX, types[i], 0, pair));
+        show("switched off", setsockopt(pair[1], SOL_SOCKET, 83, &off, sizeof off));
+        show("sent", send_descriptor(pair[0]));
+        show("the other way", send_descriptor(pair[1]));
+        show("switched on", setsockopt(pair[1], SOL_SOCKET, 83, &on, sizeof on));
+        show("sent again", send_descriptor(pair[0]));
+    }
+}
+
+CASE(sources_of_a_membership)
+{
+    int fd = MUST(socket(AF_INET, SOCK_DGRAM, 0));
+    struct in_addr loopback = { htonl(INADDR_LOOPBACK) }, group = { htonl(0xe00000fb) }, other = { htonl(0x7f000002) };
+    struct ip_mreq_source first = { group, loopback, loopback }, second = { group, loopback, other };
+    char room[IP_MSFILTER_SIZE(4)];
+    struct ip_msfilter *filter = (struct ip_msfilter *)room;
+
+    for (int count = 0; count < 4; count++) {
+        socklen_t length = sizeof room;
+        memset(room, 0, sizeof room);
+        filter->imsf_multiaddr = group;
+        filter->imsf_interface = loopback;
+        filter->imsf_numsrc = 4;
+        show("filter", getsockopt(fd, IPPROTO_IP, IP_MSFILTER, filter, &length));
+        printf("%u bytes, mode %u, %u sources, first ends in %d\n", length, filter->imsf_fmode, filter->imsf_numsrc,
+               ntohl(filter->imsf_slist[0].s_addr) & 255);
+        if (count == 0)
+            show("first", setsockopt(fd, IPPROTO_IP, IP_ADD_SOURCE_MEMBERSHIP, &first, sizeof first));
+        if (count == 1)
+            show("second", setsockopt(fd, IPPROTO_IP, IP_ADD_SOURCE_MEMBERSHIP, &second, sizeof second));
+        if (count == 2)
+            show("first leaves", setsockopt(fd, IPPROTO_IP, IP_DROP_SOURCE_MEMBERSHIP, &first, sizeof first));
+    }
+}
+
+/* Prints the control messages of a datagram that a socket of IPv6 sends to itself. */
+static void hear_itself(int fd, const struct sockaddr_in6 *own)
+{
+    char byte, control[256];
+    struct iovec part = { &byte, 1 };
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
+
+    MUST(sendto(fd, "x", 1, 0, (const struct sockaddr *)own, sizeof *own));
+    MUST(recvmsg(fd, &message, 0));
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
+        int value;
+        memcpy(&value, CMSG_DATA(header), sizeof value);
+        /* Linux makes up a flow label. */
+        if (header->cmsg_type == 11)
+            value = ntohl(value) >> 20;
+        printf("  level %d type %d, %zu bytes, %x\n", header->cmsg_level, header->cmsg_type,
+               header->cmsg_len - CMSG_LEN(0), value);
+    }
+}
+
+CASE(messages_of_rfc_2292)
+{
+    /* IPV6_2292PKTINFO, IPV6_2292HOPLIMIT. */
+    static const int options[] = { 2, 8 };
+    struct sockaddr_in6 own = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+    socklen_t length = sizeof own;
+    int fd = MUST(socket(AF_INET6, SOCK_DGRAM, 0)), on = 1, class = 0x28;
+
+    MUST(bind(fd, (struct sockaddr *)&own, sizeof own));
+    MUST(getsockname(fd, (struct sockaddr *)&own, &length));
+    for (size_t i = 0; i < COUNT_OF(options); i++) {
+        show("set", setsockopt(fd, IPPROTO_IPV6, options[i], &on, sizeof on));
+        hear_itself(fd, &own);
+    }
+    MUST(setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &class, sizeof class));
+    show("IPV6_FLOWINFO", setsockopt(fd, IPPROTO_IPV6, 11, &on, sizeof on));
+    hear_itself(fd, &own);
+}
+
+CASE(locks_of_buffers)
+{
+    int fd = MUST(socket(AF_INET, SOCK_STREAM, 0)), size = 30000, none = 0;
+    struct option locks = { "", SOL_SOCKET, 72 };
+
+    read_option("at first", fd, &locks);
+    MUST(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size));
+    read_option("with a receive buffer", fd, &locks);
+    MUST(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size));
+    read_option("with both", fd, &locks);
+    show("unlocked", setsockopt(fd, SOL_SOCKET, 72, &none, sizeof none));
+    read_option("at last", fd, &locks);
 }
