@@ -104,9 +104,7 @@ fn is_recent() -> bool {
 /// The entry of the list above that explains a difference.
 fn explanation(how: &str, name: &str) -> Option<usize> {
     let option = name.rsplit(' ').next()?;
-    KNOWN_DIFFERENCES
-        .iter()
-        .position(|(mode, options, _)| (*mode == "*" || *mode == how) && options.iter().any(|one| *one == option))
+    KNOWN_DIFFERENCES.iter().position(|(mode, options, _)| (*mode == "*" || *mode == how) && options.contains(&option))
 }
 
 #[test]

@@ -35,10 +35,11 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
         return set_filter(ctx, id, option, number, (value, len));
     }
     let request = Request { option, number, value, len };
-    let is_open = ctx.file(number as u64).is_ok();
-    let limits = ctx.kernel.net.stack.config().clone();
-    let by = Setter { who: &who, memory: &ctx.process.memory, limits: &limits };
-    ctx.kernel.unix_socket_mut(id)?.settings.set(&by, Holder::Unix, request, |_| is_open)?;
+    let is_descriptor = ctx.file(number as u64).is_ok();
+    let config = ctx.kernel.net.stack.config();
+    let buffer_limits = (config.send_argument_max, config.recv_argument_max);
+    let by = Setter { who: &who, memory: &ctx.process.memory, buffer_limits, is_descriptor };
+    ctx.kernel.unix_socket_mut(id)?.settings.set(&by, Holder::Unix, request)?;
     Ok(0)
 }
 

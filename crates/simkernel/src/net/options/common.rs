@@ -178,13 +178,13 @@ pub(crate) struct Request {
 }
 
 /// Sets the options that are no numbers, and keep nothing: they switch off what is not simulated, or are refused. None for other
-/// options. `has_file` tells whether a descriptor is open.
+/// options. `is_descriptor` says whether the number is one that is open.
 pub(crate) fn set_nothing(
     who: &Credentials,
     memory: &AddressSpace,
     holder: Holder,
     request: Request,
-    has_file: impl Fn(i32) -> bool,
+    is_descriptor: bool,
 ) -> Option<Result<(), Outcome>> {
     let Request { option, number, value, len } = request;
     Some(match option {
@@ -193,7 +193,7 @@ pub(crate) fn set_nothing(
         SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => set_stamping(memory, request),
         SO_TXTIME => set_departures(who, memory, value, len),
         // No descriptor is a program of BPF's.
-        SO_ATTACH_BPF | SO_ATTACH_REUSEPORT_EBPF if len == size_of::<u32>() && !has_file(number) => {
+        SO_ATTACH_BPF | SO_ATTACH_REUSEPORT_EBPF if len == size_of::<u32>() && !is_descriptor => {
             Err(Errno::EBADF.into())
         }
         SO_ATTACH_BPF | SO_ATTACH_REUSEPORT_EBPF => Err(Errno::EINVAL.into()),

@@ -37,8 +37,8 @@ pub(super) fn set(ctx: &mut Ctx<'_>, file: FileId, option: i32, value: u64, len:
     let number = read_number(&ctx.process.memory, value, len)?;
     let request = Request { option, number, value, len };
     common::demand_rights(ctx.credentials(), option, number)?;
-    let has_file = |fd: i32| ctx.file(fd as u64).is_ok();
-    if let Some(result) = common::set_nothing(ctx.credentials(), &ctx.process.memory, holder, request, has_file) {
+    let is_descriptor = ctx.file(number as u64).is_ok();
+    if let Some(result) = common::set_nothing(ctx.credentials(), &ctx.process.memory, holder, request, is_descriptor) {
         return result;
     }
     match option {

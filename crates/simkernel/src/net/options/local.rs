@@ -11,7 +11,7 @@ use guest::AddressSpace;
 use linux_abi::Errno;
 use linux_abi::capability::CAP_NET_RAW;
 use linux_abi::socket::*;
-use tcpip::{Config, Interface};
+use tcpip::Interface;
 use zerocopy::IntoBytes;
 
 /// net.core.wmem_default and rmem_default.
@@ -59,8 +59,10 @@ impl Default for Settings {
 pub(crate) struct Setter<'a> {
     pub who: &'a Credentials,
     pub memory: &'a AddressSpace,
-    /// Bounds of buffers.
-    pub limits: &'a Config,
+    /// The most that SO_SNDBUF and SO_RCVBUF take.
+    pub buffer_limits: (u32, u32),
+    /// Whether the number that is set is an open descriptor's.
+    pub is_descriptor: bool,
 }
 
 impl Settings {
@@ -88,25 +90,19 @@ impl Settings {
     }
 
     /// setsockopt(2), beside what the family has of its own.
-    pub fn set(
-        &mut self,
-        by: &Setter<'_>,
-        holder: Holder,
-        request: Request,
-        has_file: impl Fn(i32) -> bool,
-    ) -> Result<(), Outcome> {
+    pub fn set(&mut self, by: &Setter<'_>, holder: Holder, request: Request) -> Result<(), Outcome> {
         let Request { option, number, value, len } = request;
         demand_rights(by.who, option, number)?;
-        if let Some(result) = common::set_nothing(by.who, by.memory, holder, request, has_file) {
+        if let Some(result) = common::set_nothing(by.who, by.memory, holder, request, by.is_descriptor) {
             return result;
         }
         match option {
             SO_SNDBUF | SO_SNDBUFFORCE => {
-                self.send_buffer = buffer(request, by.limits.send_argument_max).max(MIN_SEND);
+                self.send_buffer = buffer(request, by.buffer_limits.0).max(MIN_SEND);
                 self.lock(SEND_LOCK);
             }
             SO_RCVBUF | SO_RCVBUFFORCE => {
-                self.recv_buffer = buffer(request, by.limits.recv_argument_max).max(MIN_RECV);
+                self.recv_buffer = buffer(request, by.buffer_limits.1).max(MIN_RECV);
                 self.lock(RECV_LOCK);
             }
             SO_BUF_LOCK if number & !(SEND_LOCK | RECV_LOCK) != 0 => return Err(Errno::EINVAL.into()),

@@ -115,16 +115,12 @@ fn set_of_socket(ctx: &mut Ctx<'_>, file: FileId, option: i32, value: u64, len: 
         _ => {}
     }
     let request = Request { option, number, value, len };
-    let is_open = number_is_open(ctx, number);
-    let limits = ctx.kernel.net.stack.config().clone();
-    let by = Setter { who: &who, memory: &ctx.process.memory, limits: &limits };
-    ctx.kernel.netlink(file)?.options.settings.set(&by, Holder::Netlink, request, |_| is_open)?;
+    let is_descriptor = ctx.file(number as u64).is_ok();
+    let config = ctx.kernel.net.stack.config();
+    let buffer_limits = (config.send_argument_max, config.recv_argument_max);
+    let by = Setter { who: &who, memory: &ctx.process.memory, buffer_limits, is_descriptor };
+    ctx.kernel.netlink(file)?.options.settings.set(&by, Holder::Netlink, request)?;
     Ok(0)
-}
-
-/// Whether a number is an open descriptor's.
-fn number_is_open(ctx: &Ctx<'_>, number: i32) -> bool {
-    ctx.file(number as u64).is_ok()
 }
 
 /// getsockopt(2).
