@@ -178,7 +178,7 @@ impl Ctx<'_> {
         let Some(thread) = self.kernel.threads.get(taker.0).filter(|thread| thread.state != ThreadState::Dead) else {
             return 0;
         };
-        !thread.signals.blocked.0 & self.handlers().handled().0
+        !thread.signals.blocked.0 & self.handlers().handled().0 | thread.signals.awaited.0
     }
 
     /// Sends the calling thread a signal of the kernel's own, such as SIGPIPE.

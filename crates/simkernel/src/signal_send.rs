@@ -49,8 +49,10 @@ impl Kernel {
         // A timer's is for who runs (`posixtimer_get_target`); programs can send what looks like one.
         let of_timer = info.si_code == SI_TIMER && process.posix_timers.by_id.contains_key(&info.si_timer());
         let at_once = is_handled_at_once(self.handlers_of(process), signal);
-        let chosen =
-            if is_handled && !of_timer { self.take_turn(process, caller.as_deref(), signal, at_once) } else { None };
+        let chosen = if of_timer { None } else { self.take_turn(process, caller.as_deref(), signal, at_once) };
+        // One without a handler is taken at once by whoever is there, unless the chosen thread waits for it.
+        let waits = |tid: &Tid| self.threads.get(tid.0).is_some_and(|thread| thread.signals.awaits(signal, at_once));
+        let chosen = chosen.filter(|tid| is_handled || waits(tid));
         let is_callers = chosen.is_some() && chosen == caller.as_ref().map(|thread| thread.tid);
         let left = chosen.filter(|_| !is_callers);
         process.signal_taker = chosen;

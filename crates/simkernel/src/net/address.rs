@@ -44,6 +44,15 @@ pub fn family(bytes: &[u8]) -> Option<i32> {
     bytes.first_chunk::<2>().map(|family| i32::from(u16::from_ne_bytes(*family)))
 }
 
+/// Whether an address is one of IPv4, as such or mapped to IPv6.
+pub fn is_of_ipv4(bytes: &[u8]) -> bool {
+    match family(bytes) {
+        Some(AF_INET) => true,
+        Some(AF_INET6) => bytes.get(8..20) == Some(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]),
+        _ => false,
+    }
+}
+
 /// What a socket of this family takes for a destination. EINVAL when it is too short, EAFNOSUPPORT for another family.
 pub fn internet(bytes: &[u8], of: Family) -> Result<SocketAddr, Errno> {
     match of {

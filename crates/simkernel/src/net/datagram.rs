@@ -172,7 +172,7 @@ fn destination(
     (family, kind): (Family, Kind),
     name: &[u8],
 ) -> Result<Option<SocketAddr>, Errno> {
-    if family == Family::V6 && kind == Kind::Udp && address::family(name) == Some(AF_INET) {
+    if family == Family::V6 && kind == Kind::Udp && address::is_of_ipv4(name) {
         // Whether it speaks IPv4 at all is asked before the address is read (`udpv6_sendmsg`).
         let only = ctx.kernel.net.stack.option(id, OptionName::V6Only).map_err(errno)?;
         if only == SocketOption::V6Only(true) {

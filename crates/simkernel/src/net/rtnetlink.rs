@@ -230,6 +230,7 @@ fn list(reply: Reply, kind: u16, body: &[u8], all: &[Interface; 2], host: &Host)
             // Here alone the family has to have some (`fib_nl_dumprule`).
             _ => reply.done(&mut out, Some(Errno::EAFNOSUPPORT)),
         },
+        RTM_GETQDISC if body.len() < size_of::<Tcmsg>() => reply.done(&mut out, Some(Errno::EINVAL)),
         RTM_GETQDISC => all.iter().for_each(|interface| reply.queue_discipline(&mut out, interface, host)),
         // Nobody has a link-layer neighbour, a class or filter of queues, or a chain of them.
         RTM_GETNEIGH | RTM_GETTCLASS | RTM_GETTFILTER | RTM_GETCHAIN => {}

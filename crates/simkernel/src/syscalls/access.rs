@@ -118,6 +118,7 @@ impl Ctx<'_> {
         let mode = old.after_write(self.credentials());
         if mode != old.mode {
             self.kernel.vfs.identities.attributes(stat.st_ino).mode = Some(mode & 0o7777);
+            self.kernel.open_file_event(id, IN_ATTRIB);
         }
         Ok(())
     }

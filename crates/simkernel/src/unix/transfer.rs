@@ -654,7 +654,7 @@ fn give_process(ctx: &mut Ctx<'_>, id: UnixId, wanted: &Incoming<'_>, message: &
     push_control(message, wanted.control_space, SOL_SOCKET, SCM_PIDFD, &fd.to_ne_bytes());
 }
 
-/// Gives the receiver credentials (if it asked for them) and descriptors, as many as there is room for.
+/// Gives the receiver what is beside a message: credentials, if it asked for them, descriptors, and the sender's process.
 fn finish_control(
     ctx: &mut Ctx<'_>,
     id: UnixId,
@@ -672,7 +672,13 @@ fn finish_control(
             zerocopy::IntoBytes::as_bytes(&credentials),
         );
     }
+    give_files(ctx, wanted, message, rights);
+    // It comes last (`scm_recv_unix`).
     give_process(ctx, id, wanted, message, credentials);
+}
+
+/// Descriptors of files that came with a message, as many as there is room for.
+fn give_files(ctx: &mut Ctx<'_>, wanted: &Incoming<'_>, message: &mut Message, rights: Rights) {
     if rights.is_empty() {
         return;
     }
