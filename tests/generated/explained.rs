@@ -52,11 +52,19 @@ const GROUP: &str =
 
 const ITSELF: &str = "a stream that is shut down and then connects to itself finds that it has done so in another state of its handshake";
 const DEVICE: &str = "the owner of a device, for all hosts of one machine, is not changed";
+const APART: &str = "Linux does not join neighbouring mappings whose pages were touched apart";
+const GROWS: &str = "private memory of a file does not grow in place";
+const WAITS: &str = "where in the kernel a thread waits is not told";
+const DRIVER: &str = "how long the description of an interface is follows from its driver";
 const REMOVED: &str = "a folder that was removed takes no extended attributes, since its place on the machine is gone";
 
 const KNOWN: &[Known] = &[
     after("shutdown", known(&["connect"], ["-ECONNABORTED", ""], "", ITSELF)),
     after("chown", known(&["newfstatat", "fstat"], ["0 [ mode 20", "0 [ mode 20"], "", DEVICE)),
+    known(&["mremap"], ["-EFAULT", ""], "", APART),
+    known(&["mremap"], ["", "-ENOMEM"], " 0 0", GROWS),
+    after("/wchan", known(&["read", "pread64", "preadv"], ["", ""], "", WAITS)),
+    after("w18 ", known(&["read"], ["5 [ ", "5 [ "], "", DRIVER)),
     after("unlinkat", known(&["fsetxattr"], ["0", "-ENOENT"], "", REMOVED)),
     after("b224 ", known(&["getsockname"], ["0 [ inet 127.", "0 [ inet 224."], "", GROUP)),
     after("{q0 q0 q0 q1}", known(&["poll", "ppoll", "select", "pselect6", "epoll_wait"], ["", "0"], "", TICK)),

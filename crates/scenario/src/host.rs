@@ -140,8 +140,13 @@ fn check_name(name: &str) -> Result<(), String> {
     if name.split('.').any(|label| !(1..=63).contains(&label.len())) {
         return Err("between its dots a host's name has 1 to 63 characters".into());
     }
-    // Resolvers take the former for addresses of IPv4 (inet_aton(3)), and the latter stands in every /etc/hosts.
-    if name.split('.').all(|label| label.bytes().all(|byte| byte.is_ascii_digit())) || name == "localhost" {
+    // Resolvers take the former for addresses of IPv4 (inet_aton(3)), and the latter stand in every /etc/hosts.
+    let is_number = |label: &str| match label.strip_prefix("0x") {
+        Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        None => label.bytes().all(|byte| byte.is_ascii_digit()),
+    };
+    const OWN: [&str; 5] = ["localhost", "ip6-localhost", "ip6-loopback", "ip6-allnodes", "ip6-allrouters"];
+    if name.split('.').all(is_number) || OWN.contains(&name) {
         return Err(format!("'{name}' means an address to programs; give the host another name"));
     }
     Ok(())

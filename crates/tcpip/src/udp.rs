@@ -174,7 +174,12 @@ impl UdpSocket {
 
     /// Whether the receive buffer has room for a datagram. An empty one takes any.
     pub fn has_space_for(&self, datagram: &Datagram) -> bool {
-        self.queued == 0 || self.queued + cost(datagram.bytes.len()) <= self.settings.recv_buffer as usize
+        let room = self.settings.recv_buffer as usize;
+        match self.carries {
+            Carries::Udp => self.queued == 0 || self.queued + cost(datagram.bytes.len()) <= room,
+            // Others take what comes before they are full (`sock_queue_rcv_skb`).
+            Carries::Echo | Carries::Raw(_) => self.queued < room,
+        }
     }
 
     /// Queues a datagram; says whether there was room.

@@ -48,7 +48,9 @@ pub fn family(bytes: &[u8]) -> Option<i32> {
 pub fn is_of_ipv4(bytes: &[u8]) -> bool {
     match family(bytes) {
         Some(AF_INET) => true,
-        Some(AF_INET6) => bytes.get(8..20) == Some(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]),
+        Some(AF_INET6) if bytes.len() >= SIN6_LEN_RFC2133 => {
+            bytes.get(8..20) == Some(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff])
+        }
         _ => false,
     }
 }

@@ -165,8 +165,8 @@ pub(super) fn judge(ctx: &mut Ctx<'_>, number: u64, args: [u64; 6]) -> Option<Sy
 /// here; the others must not differ from them.
 fn is_read_of_page(number: u64, [clock, ..]: [u64; 6]) -> bool {
     match number as u32 {
-        nr::gettimeofday | nr::time => true,
-        nr::clock_gettime => matches!(
+        nr::gettimeofday | nr::time | nr::getcpu => true,
+        nr::clock_gettime | nr::clock_getres => matches!(
             clock as i32,
             CLOCK_REALTIME
                 | CLOCK_MONOTONIC

@@ -466,7 +466,7 @@ impl Kernel {
         let mut index = 0;
         let mut used = SmallVec::<[Packet; 2]>::new();
         let socket = self.unix.get_mut(id).ok_or(Errno::EBADF)?;
-        let checks = socket.passes(SO_PASSCRED);
+        let checks = socket.wants_senders();
         let first = socket.inbox.front().map(|packet| (packet.sender, packet.from.clone()));
         while sink.remaining() > 0 || taken.credentials.is_none() || peek {
             let Some(packet) = socket.inbox.get_mut(index) else { break };

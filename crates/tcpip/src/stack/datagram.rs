@@ -274,7 +274,11 @@ impl Stack {
         ancillary: &Ancillary,
     ) -> Result<(Interface, IpAddr), SocketError> {
         let socket = self.udp(id)?;
-        let (bound, device) = (socket.local.addr, socket.settings.device);
+        let (mut bound, device) = (socket.local.addr, socket.settings.device);
+        if bound.is_ipv6() && remote.addr.is_ipv4() && socket.asked.addr.is_unspecified() {
+            // Where connect(2) over IPv6 has put it says nothing of IPv4 (`__ip6_datagram_connect`).
+            bound = std::net::Ipv6Addr::UNSPECIFIED.into();
+        }
         match ancillary.source {
             // ip_route_output_key_hash_rcu.
             Some(IpAddr::V4(v4)) if v4.is_broadcast() || v4.is_multicast() => {

@@ -42,7 +42,7 @@ pub(super) fn set(ctx: &mut Ctx<'_>, file: FileId, option: i32, value: u64, len:
         return result;
     }
     match option {
-        SO_LINGER => set_linger(ctx, id, value, len)?,
+        SO_LINGER => set_linger(ctx, file, value, len)?,
         SO_MAX_PACING_RATE => {
             let rate = common::read_pacing(&ctx.process.memory, request)?;
             set_in_stack(ctx, id, SocketOption::MaxPacingRate(rate))?;
@@ -83,12 +83,18 @@ pub(super) fn set(ctx: &mut Ctx<'_>, file: FileId, option: i32, value: u64, len:
     Ok(())
 }
 
-fn set_linger(ctx: &mut Ctx<'_>, id: SocketId, value: u64, len: usize) -> Result<(), Outcome> {
+fn set_linger(ctx: &mut Ctx<'_>, file: FileId, value: u64, len: usize) -> Result<(), Outcome> {
     if len < size_of::<Linger>() {
         return Err(Errno::EINVAL.into());
     }
     let linger: Linger = ctx.process.memory.read_value(value)?;
     let time = SimDuration::from_secs(u64::from(linger.l_linger as u32));
+    let socket = ctx.inet_mut(file)?;
+    if linger.l_onoff != 0 {
+        // Its time is shown also when it is switched off again.
+        socket.kept.set(SOL_SOCKET, SO_LINGER, linger.l_linger);
+    }
+    let id = socket.id;
     Ok(set_in_stack(ctx, id, SocketOption::Linger((linger.l_onoff != 0).then_some(time)))?)
 }
 
@@ -134,7 +140,8 @@ fn show(ctx: &mut Ctx<'_>, socket: &InetSocket, option: i32, len: usize) -> Resu
             let SocketOption::Linger(linger) = stack.option(socket.id, OptionName::Linger).map_err(errno)? else {
                 return Err(Errno::ENOPROTOOPT);
             };
-            let seconds = linger.map_or(0, |time| time.as_nanos() / 1_000_000_000);
+            let last = socket.kept.get(SOL_SOCKET, SO_LINGER).unwrap_or(0);
+            let seconds = linger.map_or(last as u64, |time| time.as_nanos() / 1_000_000_000);
             Answer::from_slice(
                 Linger { l_onoff: linger.is_some().into(), l_linger: common::linger_shown(seconds as i32) }.as_bytes(),
             )
