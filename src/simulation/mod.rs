@@ -148,7 +148,7 @@ const GUEST_DESCRIPTORS: usize = 12_000;
 /// When the machine cannot run guests, the data directory cannot be written, or the simulator fails. Guests that end in an
 /// unexpected state are no error but the summary's verdict.
 pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summary, RunError> {
-    let (clock, began) = (WallClock::start(), base::wall::unix_seconds());
+    let (clock, began) = (WallClock::start(), base::wall::unix_time());
     let (told, machine_files) = std::sync::mpsc::channel();
     options.machine_files.tell(told);
     let early = EarlyLook::begin(machine_files, began);

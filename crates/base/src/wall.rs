@@ -3,10 +3,15 @@
 
 use std::time::{Duration, SystemTime};
 
-/// The seconds of the Unix epoch, for a user who wants an experiment to begin now. It becomes part of the plan, and is never asked again.
+/// The time since the Unix epoch, to tell what is changed on the machine from now on.
 #[allow(clippy::disallowed_methods, reason = "this is the door that the ban points to")]
+pub fn unix_time() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Its seconds, for a user who wants an experiment to begin now. They become part of the plan, and are never asked again.
 pub fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    unix_time().as_secs()
 }
 
 /// A running stopwatch.

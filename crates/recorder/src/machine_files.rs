@@ -5,11 +5,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// The file's name in the data directory.
 pub const FILE: &str = "machine-files.tsv";
@@ -66,8 +68,8 @@ type Known = BTreeMap<Vec<u8>, (Version, Kind, String)>;
 pub struct EarlyLook(Option<JoinHandle<Known>>);
 
 impl EarlyLook {
-    /// Identifies paths as they arrive, until the sender is gone. `began` is when the run began, in whole seconds since 1970.
-    pub fn begin(paths: Receiver<Vec<u8>>, began: u64) -> EarlyLook {
+    /// Identifies paths as they arrive, until the sender is gone. `began` is when the run began, since 1970.
+    pub fn begin(paths: Receiver<Vec<u8>>, began: Duration) -> EarlyLook {
         let look = move || {
             let known = |path: Vec<u8>| {
                 let file = Path::new(OsStr::from_bytes(&path));
@@ -86,9 +88,9 @@ impl EarlyLook {
     }
 }
 
-/// Identifies all of these files. Files that are still the version seen `early` are not read again. `began` is when the run began, in whole
-/// seconds since 1970.
-pub fn describe(paths: &[Vec<u8>], began: u64, early: EarlyLook) -> MachineFiles {
+/// Identifies all of these files. Files that are still the version seen `early` are not read again; others have changed if they are
+/// something else now. What was not seen early has changed if it did so after the run `began`, since 1970.
+pub fn describe(paths: &[Vec<u8>], began: Duration, early: EarlyLook) -> MachineFiles {
     let known = early.finish();
     let mut text = "kind\tidentity\tpath\n".to_owned();
     let (mut programs, mut others) = (Identities::default(), Identities::default());
@@ -100,7 +102,11 @@ pub fn describe(paths: &[Vec<u8>], began: u64, early: EarlyLook) -> MachineFiles
         let (kind, identity) =
             unchanged.map_or_else(|| identify(path), |(_, kind, identity)| (*kind, identity.clone()));
         text.push_str(&format!("{}\t{identity}\t{shown}\n", kind.name()));
-        if kind != Kind::Folder && changed_after(path, began) {
+        let is_changed = match known.get(name) {
+            Some((_, before, what)) => (*before, what) != (kind, &identity),
+            None => changed_after(path, began),
+        };
+        if is_changed {
             changed += 1;
             first_changed.get_or_insert(shown);
         }
@@ -139,18 +145,21 @@ impl Version {
         })
     }
 
-    /// Whether any change from this second on makes another version. The clock of files moves every few milliseconds only, so two changes within
-    /// one tick would look the same.
-    fn is_from_before(&self, second: u64) -> bool {
-        self.changed.0 < second.cast_signed()
+    /// Whether any change from this moment's second on makes another version. The clock of files moves every few milliseconds only, so two
+    /// changes within one tick would look the same.
+    fn is_from_before(&self, moment: Duration) -> bool {
+        self.changed.0 < moment.as_secs().cast_signed()
     }
 }
 
-/// Whether a file is gone, or its content was written in a later second than this one.
-fn changed_after(path: &Path, second: u64) -> bool {
+/// Whether a file is gone, or anything of it was changed after this moment: when its content was written can be set by anybody.
+fn changed_after(path: &Path, moment: Duration) -> bool {
     match fs::metadata(path) {
-        Ok(meta) => meta.is_file() && meta.mtime() > second.cast_signed(),
-        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        Ok(meta) => {
+            let changed = (meta.ctime(), meta.ctime_nsec());
+            meta.is_file() && changed > (moment.as_secs().cast_signed(), moment.subsec_nanos().into())
+        }
+        Err(error) => matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
     }
 }
 
@@ -190,10 +199,11 @@ fn identify(path: &Path) -> (Kind, String) {
         }
         return (Kind::Folder, short(&hasher));
     }
-    let Ok(file) = File::open(path) else { return gone() };
+    // Opening what is a pipe by now would wait for its other end.
     if !meta.is_file() {
         return gone();
     }
+    let Ok(file) = File::open(path) else { return gone() };
     let mut magic = [0; 4];
     let is_program = file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF";
     if let Some(id) = is_program.then(|| build_id(&file)).flatten() {
@@ -261,7 +271,7 @@ mod tests {
             fs::write(folder.path().join(name), "the same").unwrap();
         }
         let program = std::env::current_exe().unwrap().as_os_str().as_bytes().to_vec();
-        let began = u64::MAX >> 1;
+        let began = LATE;
         let MachineFiles { text, stats, changed, first_changed } =
             describe(&[path("a"), path("sub"), path("sub/b"), path("none"), program], began, nothing());
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
@@ -273,17 +283,20 @@ mod tests {
         fs::write(folder.path().join("a"), "another").unwrap();
         assert_eq!(changed, 1);
         assert!(first_changed.is_some_and(|first| first.ends_with("/none")));
-        let other = describe(&[path("a"), path("sub"), path("sub/b"), path("none")], 0, nothing());
+        let other = describe(&[path("a"), path("sub"), path("sub/b"), path("none")], Duration::ZERO, nothing());
         assert!(other.stats.others_hash != stats.others_hash);
         assert_eq!(other.changed, 3, "all but the folder");
     }
 
+    /// After every change of a file.
+    const LATE: Duration = Duration::from_secs(u64::MAX >> 1);
+
     /// No file was looked at early.
     fn nothing() -> EarlyLook {
-        early(&[], 0)
+        early(&[], Duration::ZERO)
     }
 
-    fn early(paths: &[Vec<u8>], began: u64) -> EarlyLook {
+    fn early(paths: &[Vec<u8>], began: Duration) -> EarlyLook {
         let (told, to_look_at) = std::sync::mpsc::channel();
         let look = EarlyLook::begin(to_look_at, began);
         paths.iter().for_each(|path| told.send(path.clone()).unwrap());
@@ -293,23 +306,33 @@ mod tests {
     #[test]
     fn what_was_seen_early_counts_while_the_file_is_the_same() {
         let folder = tempfile::tempdir().unwrap();
-        let names = ["same", "longer", "other", "gone"];
+        let names = ["same", "longer", "other", "old", "gone", "pipe", "folder", "touched"];
         let file = |name: &&str| folder.path().join(name);
         let paths: Vec<Vec<u8>> = names.iter().map(|name| file(name).as_os_str().as_bytes().to_vec()).collect();
         names.iter().for_each(|name| fs::write(file(name), name).unwrap());
-        let (early_on, now) = (1, u64::MAX >> 1);
         // All were changed after the run began, so nothing is remembered of them.
-        assert_eq!(early(&paths, early_on).finish(), Known::new());
-        let look = early(&paths, now);
-        let EarlyLook(Some(thread)) = look else { panic!("no thread") };
+        assert_eq!(early(&paths, Duration::from_secs(1)).finish(), Known::new());
+        let EarlyLook(Some(thread)) = early(&paths, LATE) else { panic!("no thread") };
         let known = thread.join().unwrap();
         assert_eq!(known.len(), names.len());
         fs::write(file(&"longer"), "longer than before").unwrap();
         fs::remove_file(file(&"other")).unwrap();
         fs::write(file(&"other"), "OTHER").unwrap();
-        fs::remove_file(file(&"gone")).unwrap();
+        // As packages and rsync do, with the time of writing of long ago.
+        let old = File::create(file(&"new")).unwrap();
+        old.set_modified(std::time::UNIX_EPOCH).unwrap();
+        fs::rename(file(&"new"), file(&"old")).unwrap();
+        for name in ["gone", "pipe", "folder"] {
+            fs::remove_file(file(&name)).unwrap();
+        }
+        let pipe = file(&"pipe");
+        assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
+        fs::create_dir(file(&"folder")).unwrap();
+        File::options().append(true).open(file(&"touched")).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
         let seen = EarlyLook(Some(std::thread::spawn(move || known)));
-        assert_eq!(describe(&paths, now, seen), describe(&paths, now, nothing()));
+        let (seen, anew) = (describe(&paths, LATE, seen), describe(&paths, LATE, nothing()));
+        assert_eq!(seen.text, anew.text);
+        assert_eq!(seen.changed, 6, "all but what is the same and what was touched: {}", seen.text);
     }
 
     #[test]
