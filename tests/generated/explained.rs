@@ -61,9 +61,9 @@ const REMOVED: &str = "a folder that was removed takes no extended attributes, s
 const KNOWN: &[Known] = &[
     after("shutdown", known(&["connect"], ["-ECONNABORTED", ""], "", ITSELF)),
     after("chown", known(&["newfstatat", "fstat"], ["0 [ mode 20", "0 [ mode 20"], "", DEVICE)),
-    known(&["mremap"], ["-EFAULT", ""], "", APART),
-    known(&["mremap"], ["", "-ENOMEM"], " 0 0", GROWS),
-    after("/wchan", known(&["read", "pread64", "preadv"], ["", ""], "", WAITS)),
+    known(&["mremap"], ["-EFAULT", "ok"], " 1 0", APART),
+    known(&["mremap"], ["ok", "-ENOMEM"], " 0 0", GROWS),
+    after("/wchan", known(&["read", "pread64"], ["not 0", "0"], "", WAITS)),
     after("w18 ", known(&["read"], ["5 [ ", "5 [ "], "", DRIVER)),
     after("unlinkat", known(&["fsetxattr"], ["0", "-ENOENT"], "", REMOVED)),
     after("b224 ", known(&["getsockname"], ["0 [ inet 127.", "0 [ inet 224."], "", GROUP)),

@@ -88,8 +88,8 @@ impl EarlyLook {
     }
 }
 
-/// Identifies all of these files. Files that are still the version seen `early` are not read again; others have changed if they are
-/// something else now. What was not seen early has changed if it did so after the run `began`, since 1970.
+/// Identifies all of these files. A file that was seen `early` and is still the same version is not read again; otherwise its content then and
+/// now are compared. A file that was not seen early counts as changed if its inode changed after the run `began` (a time since 1970).
 pub fn describe(paths: &[Vec<u8>], began: Duration, early: EarlyLook) -> MachineFiles {
     let known = early.finish();
     let mut text = "kind\tidentity\tpath\n".to_owned();

@@ -259,7 +259,7 @@ fn read_call(scalar: Scalar<'_>) -> Result<u64, String> {
     call.ok_or_else(|| format!("'{}' is not the number of a call; write a whole number from 1 on", scalar.text))
 }
 
-/// What a program gets as a text of C.
+/// Programs receive arguments and variables as C strings.
 const ENDS_EARLY: &str = "a program's arguments and variables end at the character NUL; leave it out";
 
 fn without_end(scalar: Scalar<'_>) -> Result<String, String> {

@@ -16,20 +16,19 @@ use std::time::Duration;
 
 /// Reads in a row before the first interval that is measured.
 const FIRST_READS: u32 = 4;
-/// Further intervals begin at each read of a row whose number is a multiple of this, up to the last: a loop that does twice as much each time
-/// (`timeit`, benchmarks) computes for nothing at first.
+/// Further intervals begin at every eighth read of a row, up to `LAST_READS`. A benchmark that doubles its work computes almost nothing at first.
 const FURTHER_READS: u32 = 8;
 const LAST_READS: u32 = 64;
-/// An interval spans so many reads: of two that enclose the work, as of a benchmark, one lies before it.
+/// How many reads an interval spans. A benchmark reads the clock before and after its work, so one read would miss every second piece.
 const SPAN: u32 = 2;
-/// Who reads so often is measured once more, over many reads: each may take less than what counts for one.
+/// A row that has become this long is measured once more, over `READS_MEASURED` reads, to find loops of short pieces.
 const MANY_READS: u32 = 8_192;
 const READS_MEASURED: u32 = 64;
 /// A thread that computes for less than this in an interval does something else: it is not worth a copy of its memory.
 const COMPUTES: Duration = Duration::from_micros(100);
 /// The same for `READS_MEASURED` reads.
 const COMPUTES_IN_MANY: Duration = Duration::from_micros(800);
-/// What computes so much more or less than that may be judged otherwise on another machine.
+/// Another machine may judge an interval differently if it lies within this factor of the threshold.
 const MARGIN: u32 = 2;
 /// As many rows of reads are measured of each thread: more would make programs dearer that read clocks for other purposes.
 const MEASURED_ROWS: u8 = 16;
@@ -42,7 +41,7 @@ const STEP: SimDuration = SimDuration::from_millis(16);
 const STEP_OF_PROCESSOR: SimDuration = SimDuration::from_millis(128);
 /// It doubles after so many reads, up to a second.
 const STEADY_READS: u32 = 16;
-/// The same where the computing grew from nothing: what a loop does twice as much of has to take twice as long, or it ends too late for us.
+/// The same in loops that double their work: the step has to keep up with it.
 const STEADY_READS_OF_GROWING: u32 = 2;
 const LONGEST_STEP: SimDuration = SimDuration::from_secs(1);
 
@@ -54,7 +53,7 @@ pub(crate) struct ClockReads {
     /// How many the entry may answer by itself before one has to come to the kernel.
     free: u32,
     rows_left: u8,
-    /// An interval of this row was judged by a hair's breadth.
+    /// An interval of this row lay within `MARGIN` of the threshold.
     is_close: bool,
     stage: Stage,
 }
@@ -132,12 +131,10 @@ impl ClockReads {
 
     /// An interval that was measured: whether it is worth to keep what the thread has now.
     fn judge(&mut self, interval: Duration) -> bool {
-        let is_first = self.row == FIRST_READS + SPAN;
         let is_last = self.row > MANY_READS;
         let least = if is_last { COMPUTES_IN_MANY } else { COMPUTES };
         let computes = interval >= least;
         self.is_close |= (least / MARGIN..least * MARGIN).contains(&interval);
-        self.rows_left -= u8::from(is_first);
         self.set_stage(if computes || is_last { Stage::Other } else { Stage::Counting });
         computes
     }
@@ -201,6 +198,8 @@ impl Ctx<'_> {
         reads.set_row(reads.row.saturating_add(1));
         match &mut reads.stage {
             Stage::Counting if reads.rows_left > 0 && reads.row == next_measured(reads.row - 1) => {
+                // A row counts however short it is: else those of five reads would come to the kernel for two of them for ever.
+                reads.rows_left -= u8::from(reads.row == FIRST_READS);
                 let span = if reads.row < MANY_READS { SPAN } else { READS_MEASURED };
                 reads.set_stage(Stage::Measuring { stopwatch: Stopwatch::start(), until: reads.row + span });
             }

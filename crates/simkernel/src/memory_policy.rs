@@ -19,7 +19,7 @@ const MPOL_MODE_FLAGS: u32 = MPOL_F_NUMA_BALANCING | MPOL_F_RELATIVE_NODES | MPO
 /// The nodes of a host.
 pub(crate) const NODES: u64 = 1;
 
-/// What a thread asked for.
+/// The policy of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryPolicy {
     /// A mode with its flags.

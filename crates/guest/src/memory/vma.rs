@@ -93,7 +93,7 @@ impl Vma {
         self.object
     }
 
-    /// What was asked of it beside its rights.
+    /// Flags other than its protection.
     pub fn marks(&self) -> Marks {
         self.marks
     }

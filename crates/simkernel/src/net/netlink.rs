@@ -303,7 +303,7 @@ impl Kernel {
             return Ok(());
         }
         let socket = self.netlink(file)?;
-        // Who is connected to another port hears no single messages of the kernel's, only lists (`netlink_getsockbyportid`).
+        // A socket that is connected to another port receives only lists from the kernel (`netlink_getsockbyportid`).
         let is_deaf = socket.connected && socket.peer.0 != 0;
         let heard = answers.into_iter().filter(|answer| !is_deaf || answer.part != Part::Alone);
         heard.for_each(|answer| socket.push_answer(answer));

@@ -305,7 +305,7 @@ pub(super) fn mremap(ctx: &mut Ctx<'_>, [old, old_bytes, new_bytes, flags, to, _
     };
     let more = new_bytes.saturating_sub(old_bytes);
     check_room(ctx, more, false)?;
-    if more > 0 && ctx.process.memory.mappings().any(|vma| vma.start <= old && old < vma.end && vma.is_locked()) {
+    if more > 0 && ctx.process.locked.within(old, old.saturating_add(1)) > 0 {
         demand_lock_room(ctx, more, Errno::EAGAIN).map_err(|_| Errno::EAGAIN)?;
     }
     ctx.demand_growth(more, false)?;

@@ -532,7 +532,8 @@ pub fn sendfile(ctx: &mut Ctx<'_>, [out, input, offset, count, ..]: [u64; 6]) ->
     let appends = !to_pipe && ctx.kernel.files[out].status & O_APPEND != 0;
     let (from, to) = (&ctx.kernel.files[input].kind, &ctx.kernel.files[out].kind);
     // Whether the input can give anything is asked only of who wants something, and whether the output takes any once there is some.
-    if appends || !(to_pipe || from.takes_seeks()) || count > 0 && !gives_pages(from) {
+    let gives = gives_pages(from) && !matches!(from, FileKind::Pipe(_));
+    if appends || !(to_pipe || from.takes_seeks()) || count > 0 && !gives {
         return Err(Errno::EINVAL.into());
     }
     if count > 0 && !takes_pages(to) {

@@ -29,7 +29,7 @@ const NAMESPACE_COOKIE: u64 = 1;
 const DEVMEM_TOKEN: usize = 8;
 const DEVMEM_TOKENS_MAX: usize = 128;
 
-/// Whose an option is, as far as SOL_SOCKET makes a difference.
+/// The kinds of sockets that SOL_SOCKET tells apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holder {
     Tcp,
@@ -42,7 +42,7 @@ pub(crate) enum Holder {
 
 const ALL: &[Holder] = &[Holder::Tcp, Holder::Udp, Holder::Raw, Holder::Unix, Holder::Netlink];
 
-/// An option that is kept with a socket: what it takes, and by whom it is set and shown. Others hear EOPNOTSUPP.
+/// An option that is kept with a socket: the values that it takes, and the kinds of sockets that set and show it. Other kinds get EOPNOTSUPP.
 struct Row {
     option: i32,
     rule: Rule,
@@ -109,7 +109,7 @@ fn find(option: i32) -> Result<&'static Row, Errno> {
     ROWS.iter().find(|row| row.option == option).ok_or(Errno::ENOPROTOOPT)
 }
 
-/// What only some may ask of any socket (`sk_setsockopt`): priorities beyond the usual, marks, buffers beyond the limits, traces. EPERM,
+/// Checks the capabilities that some options require (`sk_setsockopt`): unusual priorities, marks, buffers beyond the limits, debugging. EPERM,
 /// EACCES.
 pub(crate) fn demand_rights(who: &Credentials, option: i32, number: i32) -> Result<(), Errno> {
     const USUAL_PRIORITIES: RangeInclusive<i32> = 0..=6;
