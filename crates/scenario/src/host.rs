@@ -140,16 +140,22 @@ fn check_name(name: &str) -> Result<(), String> {
     if name.split('.').any(|label| !(1..=63).contains(&label.len())) {
         return Err("between its dots a host's name has 1 to 63 characters".into());
     }
-    // Resolvers take the former for addresses of IPv4 (inet_aton(3)), and the latter stand in every /etc/hosts.
-    let is_number = |label: &str| match label.strip_prefix("0x") {
-        Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
-        None => label.bytes().all(|byte| byte.is_ascii_digit()),
-    };
+    // Whatever resolves names takes the former for addresses, and the latter stand in every /etc/hosts.
     const OWN: [&str; 5] = ["localhost", "ip6-localhost", "ip6-loopback", "ip6-allnodes", "ip6-allrouters"];
-    if name.split('.').all(is_number) || OWN.contains(&name) {
+    if name.parse::<Ipv4Addr>().is_ok() || OWN.contains(&name) {
         return Err(format!("'{name}' means an address to programs; give the host another name"));
     }
     Ok(())
+}
+
+/// Whether getaddrinfo(3) takes `name` for an address in the old manner of inet_aton(3), such as `1` for 0.0.0.1.
+/// Shadow has hosts with such names, and programs reach them by their addresses.
+pub fn is_old_address(name: &str) -> bool {
+    let is_number = |part: &str| match part.strip_prefix("0x") {
+        Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        None => part.bytes().all(|byte| byte.is_ascii_digit()),
+    };
+    name.split('.').count() <= 4 && name.split('.').all(is_number)
 }
 
 fn nullable<T>(

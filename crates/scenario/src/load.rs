@@ -4,7 +4,7 @@ use crate::address;
 use crate::environment::Environment;
 use crate::error::{Place, ScenarioError};
 use crate::graph_source::{GraphText, read_graph};
-use crate::host::{HostSpec, ProcessSpec, read_hosts};
+use crate::host::{HostSpec, ProcessSpec, is_old_address, read_hosts};
 use crate::options::{Experimental, General, HostOptions, NetworkOptions, Role, Section};
 use crate::overrides::{Overrides, flag_place};
 use crate::plan::{GraphPlan, HostPlan, Plan, ProcessPlan};
@@ -289,18 +289,27 @@ impl Parts {
         }
     }
 
-    /// Options that are set to something else than their default and change nothing.
+    /// Options that are set to something else than their default and change nothing, and names that do not resolve.
     fn notices(&self) -> Vec<String> {
         let defaults = Experimental::defaults().entries();
         let options = Experimental::OPTIONS.iter().zip(self.experimental.entries()).zip(defaults);
-        options
-            .filter_map(|((option, (_, value)), (_, default))| match option.role {
-                Role::NoEffect(why) if value != default => {
-                    Some(format!("{}: {value} has no effect here: {why}", option.path()))
-                }
-                _ => None,
-            })
-            .collect()
+        let without_effect = options.filter_map(|((option, (_, value)), (_, default))| match option.role {
+            Role::NoEffect(why) if value != default => {
+                Some(format!("{}: {value} has no effect here: {why}", option.path()))
+            }
+            _ => None,
+        });
+        without_effect.chain(self.unresolvable_names()).collect()
+    }
+
+    fn unresolvable_names(&self) -> Option<String> {
+        let names = || self.hosts.iter().map(|host| host.name.as_str()).filter(|name| is_old_address(name));
+        let first = names().next()?;
+        Some(format!(
+            "hosts.{first}: programs take the name '{first}' for an address and reach the host only by its own \
+             ({} such names); a name with a letter resolves",
+            names().count()
+        ))
     }
 }
 

@@ -190,7 +190,7 @@ fn hosts_have_names_that_mean_hosts() {
         let message = format!("exp.yaml:7:3: hosts.{name}: between its dots a host's name has 1 to 63 characters");
         assert_eq!(replaced("  client:", &format!("  {name}:")), message);
     }
-    for name in ["127.0.0.1", "1", "0x7f.1", "localhost", "ip6-localhost"] {
+    for name in ["127.0.0.1", "localhost", "ip6-localhost"] {
         let message =
             format!("exp.yaml:7:3: hosts.{name}: '{name}' means an address to programs; give the host another name");
         assert_eq!(replaced("  client:", &format!("  {name}:")), message);

@@ -191,6 +191,19 @@ fn a_processed_plan_reads_back_to_itself() {
 }
 
 #[test]
+fn names_that_do_not_resolve_are_noticed_once() {
+    let notices = |names: [&str; 3]| {
+        let hosts = names.map(|name| format!("  \"{name}\": {{network_node_id: 0, processes: []}}\n")).concat();
+        let head = "general: {stop_time: 1 s}\nnetwork: {graph: {type: 1_gbit_switch}}\nhosts:\n";
+        read(&format!("{head}{hosts}")).unwrap().notices
+    };
+    let expected = "hosts.0x7f.1: programs take the name '0x7f.1' for an address and reach the host only by its own \
+                    (2 such names); a name with a letter resolves";
+    assert_eq!(notices(["1", "0x7f.1", "a1"]), [expected]);
+    assert!(notices(["1a", "1.2.3.4.5", "x.1"]).is_empty());
+}
+
+#[test]
 fn the_command_line_wins_over_the_file() {
     let plan = read_with(
         REAL,
