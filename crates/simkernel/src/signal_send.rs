@@ -124,8 +124,11 @@ impl Kernel {
         let signal = info.si_signo as u32;
         self.prepare(process, caller.as_deref_mut(), signal);
         let ignored = self.handlers_of(process).ignores(signal);
-        if let Some(own) = caller.filter(|own| own.tid == tid) {
-            if !ignored || own.signals.blocked.contains(signal) {
+        // What ends the process ends the caller too, before it comes back (`complete_signal`).
+        let takes = |thread: &Thread| !thread.signals.blocked.contains(signal);
+        let ends = ends_at_once(self.handlers_of(process), signal) && self.threads.get(tid.0).is_some_and(takes);
+        if let Some(own) = caller.filter(|own| own.tid == tid || ends && takes(own)) {
+            if own.tid != tid || !ignored || own.signals.blocked.contains(signal) {
                 own.signals.pending.add(info);
                 self.notify_signalfds(signal);
             }
