@@ -38,8 +38,8 @@ pub use options::{Experimental, General, HostOptions, NetworkOptions, OptionSpec
 pub use overrides::Overrides;
 pub use plan::{FinalState, GraphPlan, GraphSource, HostPlan, Plan, ProcessPlan};
 pub use setting::{
-    CheapCrypto, ClockOffset, CpuSpeed, Cpus, Expression, Kind, LogLevel, OpenFiles, QueueDiscipline, Scheduler,
-    StraceMode, Sysctls,
+    AddressSpace, CheapCrypto, ClockOffset, CpuSpeed, Cpus, Expression, Kind, LogLevel, MemoryLimit, OpenFiles,
+    QueueDiscipline, Scheduler, SizeWithin, SocketBuffer, StraceMode, Sysctls,
 };
 pub use signal::Signal;
 pub use topology::NetworkModel;

@@ -149,6 +149,26 @@ impl Parts {
                 reader.problem_at(place, path, format!("must be at least {}", exact_duration(least)));
             }
         }
+        self.check_address_space(reader);
+    }
+
+    /// Hosts that ask for addresses share what there is with those that do not, which have a block each.
+    fn check_address_space(&self, reader: &mut Reader) {
+        const ALL: u64 = 64 << 40;
+        const BLOCK: u64 = 256 << 20;
+        let mut left = ALL.saturating_sub(self.hosts.len() as u64 * BLOCK);
+        for host in &self.hosts {
+            let Some(asked) = host.options.address_space else { continue };
+            let asked = asked.0.0.next_multiple_of(BLOCK);
+            let Some(rest) = left.checked_sub(asked) else {
+                let key = join(&join("hosts", &host.name), "host_options.address_space");
+                let message = format!(
+                    "{asked} B are more than the {left} B that hosts before it leave of the 64 TiB for all; ask for less"
+                );
+                return reader.problem(host.pos, key, message);
+            };
+            left = rest;
+        }
     }
 
     fn into_plan(self, mut reader: Reader, environment: &Environment) -> Result<Plan, ScenarioError> {

@@ -3,8 +3,8 @@
 //! `processed-config.yaml` all follow from it.
 
 use crate::setting::{
-    CheapCrypto, ClockOffset, CpuSpeed, Cpus, Expression, Kind, LogLevel, OpenFiles, QueueDiscipline, Scalar,
-    Scheduler, Setting, StraceMode, Sysctls,
+    AddressSpace, CheapCrypto, ClockOffset, CpuSpeed, Cpus, Expression, Kind, LogLevel, MemoryLimit, OpenFiles,
+    QueueDiscipline, Scalar, Scheduler, Setting, SocketBuffer, StraceMode, Sysctls,
 };
 use base::{ByteSize, SimDuration, StartDate};
 use probes::Level;
@@ -153,7 +153,7 @@ section! {
 section! {
     /// `host_option_defaults`, and a host's own `host_options`.
     HostOptions in "host_option_defaults" {
-        address_space: Option<ByteSize> = "null", Works, None,
+        address_space: Option<AddressSpace> = "null", Works, None,
             "How many addresses a host's processes have together, of 64 TiB for all hosts; a browser with all its processes takes 8 TiB; null: as many as other hosts";
         call_latency: Option<SimDuration> = "null", Works, None,
             "How long a system call takes on a host whose processor is slow or busy (a read of a clock a hundredth of it), which two runs repeat; null: as general.model_unblocked_syscall_latency says";
@@ -194,7 +194,7 @@ section! {
         max_unapplied_cpu_latency: SimDuration = "1 us",
             NoEffect("the clock of a guest moves with each call"), None,
             "How much execution time may gather before the clock of a guest moves";
-        memory_limit: Option<ByteSize> = "null", Works, None,
+        memory_limit: Option<MemoryLimit> = "null", Works, None,
             "How much of the machine's memory the run may take before guests are refused more; null: all but a sixteenth of it";
         native_preemption_enabled: bool = "false", Works, None,
             "Whether the next two options take the place of compute_budget";
@@ -220,11 +220,11 @@ section! {
             "How hosts would be assigned to threads";
         socket_recv_autotune: bool = "true", Works, None,
             "Whether TCP's receive buffers grow with the connection";
-        socket_recv_buffer: ByteSize = "131072 B", Works, None,
+        socket_recv_buffer: SocketBuffer = "131072 B", Works, None,
             "The initial size of sockets' receive buffers";
         socket_send_autotune: bool = "true", Works, None,
             "Whether TCP's send buffers grow with the connection";
-        socket_send_buffer: ByteSize = "16384 B", Works, None,
+        socket_send_buffer: SocketBuffer = "16384 B", Works, None,
             "The initial size of sockets' send buffers";
         soil_registers: bool = "false", Works, None,
             "A check of Gnomon itself: the simulator leaves noise in all registers that guests must find empty, before each of their turns";

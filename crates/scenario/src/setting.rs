@@ -124,6 +124,37 @@ impl Setting for ByteSize {
     }
 }
 
+/// A size of `LEAST` to `MOST` bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeWithin<const LEAST: u64, const MOST: u64>(pub ByteSize);
+
+/// The addresses of one host: what an ordinary process takes at first, up to all of the arenas but their last part.
+pub type AddressSpace = SizeWithin<{ 256 << 20 }, { 63 << 40 }>;
+/// Memory of a whole run: less than this holds no guest, and is meant in other units.
+pub type MemoryLimit = SizeWithin<{ 16 << 20 }, { u64::MAX }>;
+/// A socket's buffer. Larger ones than Linux has room for are as large as those.
+pub type SocketBuffer = SizeWithin<1, { u64::MAX }>;
+
+impl<const LEAST: u64, const MOST: u64> Setting for SizeWithin<LEAST, MOST> {
+    const KIND: Kind = Kind::Size;
+    fn read(scalar: Scalar<'_>) -> Result<Self, String> {
+        match ByteSize::read(scalar)? {
+            ByteSize(bytes) if bytes < LEAST => Err(format!("must be at least {}", in_large_units(LEAST))),
+            ByteSize(bytes) if bytes > MOST => Err(format!("must be at most {}", in_large_units(MOST))),
+            size => Ok(SizeWithin(size)),
+        }
+    }
+    fn write(&self) -> String {
+        self.0.write()
+    }
+}
+
+fn in_large_units(bytes: u64) -> String {
+    const UNITS: [(u32, &str); 4] = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let unit = UNITS.into_iter().find(|(shift, _)| bytes != 0 && bytes.trailing_zeros() >= *shift);
+    unit.map_or_else(|| ByteSize(bytes).to_string(), |(shift, name)| format!("{} {name}", bytes >> shift))
+}
+
 impl Setting for StartDate {
     const KIND: Kind = Kind::Date;
     fn read(scalar: Scalar<'_>) -> Result<Self, String> {
@@ -169,6 +200,7 @@ impl<T: NotNull> Setting for Option<T> {
 pub(crate) trait NotNull: Setting {}
 impl NotNull for SimDuration {}
 impl NotNull for ByteSize {}
+impl<const LEAST: u64, const MOST: u64> NotNull for SizeWithin<LEAST, MOST> {}
 impl NotNull for String {}
 impl NotNull for LogLevel {}
 impl NotNull for QueueDiscipline {}

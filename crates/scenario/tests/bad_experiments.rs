@@ -211,6 +211,37 @@ fn arguments_and_variables_have_no_nul() {
 }
 
 #[test]
+fn sizes_without_use_are_refused() {
+    let of_run = |option: &str| replaced("hosts:", &format!("experimental: {{ {option} }}\nhosts:"));
+    for (option, least) in
+        [("memory_limit: 8", "16 MiB"), ("socket_send_buffer: 0", "1 B"), ("socket_recv_buffer: 0", "1 B")]
+    {
+        let errors = of_run(option);
+        assert!(errors.starts_with("exp.yaml:") && errors.ends_with(&format!("must be at least {least}")), "{errors}");
+    }
+    let of_host = |size: &str| {
+        replaced(
+            "  client:",
+            &format!(
+                "  a: {{ network_node_id: 0, processes: [], host_options: {{ address_space: {size} }} }}\n  client:"
+            ),
+        )
+    };
+    assert!(
+        of_host("1 MiB").ends_with("hosts.a.host_options.address_space: must be at least 256 MiB"),
+        "{}",
+        of_host("1 MiB")
+    );
+    assert!(of_host("128 TiB").ends_with("must be at most 63 TiB"), "{}", of_host("128 TiB"));
+    let two = replaced(
+        "  client:",
+        "  a: { network_node_id: 0, processes: [], host_options: { address_space: 40 TiB } }\n  \
+         b: { network_node_id: 0, processes: [], host_options: { address_space: 40 TiB } }\n  client:",
+    );
+    assert!(two.contains("hosts.b.host_options.address_space: 43980465111040 B are more than the"), "{two}");
+}
+
+#[test]
 fn missing_parts_are_named() {
     for (from, to, message) in [
         (
