@@ -982,6 +982,14 @@ pub fn truncate(ctx: &mut Ctx<'_>, [path, size, ..]: [u64; 6]) -> SysResult {
     if ctx.leads_to_namespace(&node)? {
         return Err(Errno::EPERM.into());
     }
+    // What is no file of bytes is refused to everybody alike (`vfs_truncate`).
+    let has_length = match &node {
+        Node::Real(node) => node.kind() == S_IFREG,
+        Node::Synthetic(node) => !matches!(node, Synthetic::Device(_) | Synthetic::Terminal(..)),
+    };
+    if !has_length {
+        return Err(Errno::EINVAL.into());
+    }
     ctx.demand(&path, &node, W_OK)?;
     let node = ctx.changeable(&path, node).map_err(|_| Errno::EINVAL)?;
     if node.kind() != S_IFREG {
