@@ -128,7 +128,8 @@ impl Inotify {
         self.bytes
     }
 
-    /// Whole events, as many as fit. EAGAIN without any, EINVAL when the first does not fit.
+    /// Whole events, as many as fit. EAGAIN without any, EINVAL when the first does not fit. EFAULT for one that cannot be
+    /// stored, whatever was before it; that one is lost (`inotify_read`).
     pub fn read(&mut self, sink: &mut dyn ByteSink) -> Result<usize, Errno> {
         let mut done = 0;
         while let Some(event) = self.queue.front() {
@@ -136,12 +137,12 @@ impl Inotify {
             if bytes.len() > sink.remaining() {
                 return if done == 0 { Err(Errno::EINVAL) } else { Ok(done) };
             }
-            if sink.put(&bytes) < bytes.len() {
-                return if done == 0 { Err(Errno::EFAULT) } else { Ok(done) };
-            }
-            done += bytes.len();
             self.bytes -= bytes.len();
             self.queue.pop_front();
+            if sink.put(&bytes) < bytes.len() {
+                return Err(Errno::EFAULT);
+            }
+            done += bytes.len();
         }
         if done == 0 { Err(Errno::EAGAIN) } else { Ok(done) }
     }
@@ -518,6 +519,25 @@ mod tests {
         assert_eq!(instance.available(), 32 + 16);
         assert_eq!(words(&mut instance), [(1, IN_OPEN), (2, IN_OPEN)]);
         assert_eq!(instance.read(&mut VecSink::new(99)), Err(Errno::EAGAIN));
+    }
+
+    #[test]
+    fn an_event_that_cannot_be_stored_is_lost() {
+        struct Faulty;
+        impl ByteSink for Faulty {
+            fn remaining(&self) -> usize {
+                4096
+            }
+            fn put(&mut self, _: &[u8]) -> usize {
+                0
+            }
+        }
+        let mut instance = Inotify::default();
+        instance.add(Some(b"/f"), 6, IN_MODIFY | IN_ACCESS).unwrap();
+        instance.tell(&Change::of_file(b"/f", 6, IN_MODIFY));
+        instance.tell(&Change::of_file(b"/f", 6, IN_ACCESS));
+        assert_eq!(instance.read(&mut Faulty), Err(Errno::EFAULT));
+        assert_eq!((words(&mut instance), instance.available()), (vec![(1, IN_ACCESS)], 0));
     }
 
     #[test]
