@@ -224,6 +224,12 @@ impl Ctx<'_> {
         }
     }
 
+    /// Whether a signal waits that the calling thread takes next, and that ends the process without a core.
+    pub(crate) fn ends_at_once(&self) -> bool {
+        let open = (self.thread.signals.pending.set.0 | self.process.pending.set.0) & !self.thread.signals.blocked.0;
+        open != 0 && (1..=64).any(|signal| SigSet(open).contains(signal) && ends_at_once(self.handlers(), signal))
+    }
+
     /// Whether a signal waits that will end the process, and that the calling thread does not hold back.
     pub(crate) fn is_dying(&self) -> bool {
         let pending = self.thread.signals.pending.set.0 | self.process.pending.set.0;

@@ -50,6 +50,10 @@ pub(crate) fn read(ctx: &mut Ctx<'_>, id: FileId, set: SigSet, buffers: &UserBuf
     if room == 0 {
         return Err(Errno::EINVAL.into());
     }
+    if ctx.ends_at_once() {
+        // What came meanwhile ends the process, which has no time to read of it (`complete_signal`).
+        return Err(ctx.block_on(id, Events::READABLE));
+    }
     let others = SigSet(!set.0);
     let mut done = 0;
     while done < room {
