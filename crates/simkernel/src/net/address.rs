@@ -55,6 +55,19 @@ pub fn is_of_ipv4(bytes: &[u8]) -> bool {
     }
 }
 
+/// Whether what a socket of IPv6 at `own` sends goes by way of IPv4 with this name, which must not be empty: there the wildcard address is one of
+/// IPv4 too. Nothing else is asked of the address. EINVAL for an impossible length or another family.
+pub fn names_ipv4(bytes: &[u8], own: IpAddr) -> Result<bool, Errno> {
+    match family(bytes) {
+        Some(AF_INET) => Ok(true),
+        Some(AF_UNSPEC) => Ok(false),
+        Some(AF_INET6) if bytes.len() >= SIN6_LEN_RFC2133 => {
+            Ok(is_of_ipv4(bytes) || own.is_ipv4() && bytes[8..24] == [0; 16])
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}
+
 /// What a socket of this family takes for a destination. EINVAL when it is too short, EAFNOSUPPORT for another family.
 pub fn internet(bytes: &[u8], of: Family) -> Result<SocketAddr, Errno> {
     match of {

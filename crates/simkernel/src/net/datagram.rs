@@ -55,7 +55,9 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
         return Err(Errno::EOPNOTSUPP.into());
     }
     let socket = ctx.inet(file)?;
-    if socket.corked.is_some() {
+    if let Some(corked) = &socket.corked {
+        let over = corked.over;
+        check_name_of_more(ctx, file, message, over)?;
         return append(ctx, file, message);
     }
     let (family, kind) = (socket.family, socket.kind);
@@ -82,7 +84,10 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
     let sent = if corks(ctx, file, message.flags)? {
         let may = ctx.kernel.net.stack.check_sending(id, to, ancillary).map_err(errno);
         if may.is_ok() {
-            ctx.inet_mut(file)?.corked = Some(Box::new(Corked { bytes: Vec::new(), to, ancillary: asked.ancillary }));
+            let peer = ctx.kernel.net.stack.datagram_peer(id).map_err(errno)?;
+            let over = to.map(|to| to.ip().to_canonical()).or(peer).map_or(family, Family::of);
+            let corked = Corked { bytes: Vec::new(), to, over, ancillary: asked.ancillary };
+            ctx.inet_mut(file)?.corked = Some(Box::new(corked));
             return append(ctx, file, message);
         }
         may.map(|()| 0)
@@ -121,12 +126,36 @@ pub struct Corked {
     bytes: Vec<u8>,
     /// As the first of them said, or connect(2) since.
     pub(super) to: Option<SocketAddr>,
+    /// The version of IP that takes it there.
+    over: Family,
     ancillary: Ancillary,
 }
 
 fn corks(ctx: &Ctx<'_>, file: FileId, flags: u32) -> Result<bool, Errno> {
     let socket = ctx.inet(file)?;
     Ok(socket.kind == Kind::Udp && (flags & MSG_MORE != 0 || socket.kept.get(SOL_UDP, UDP_CORK) == Some(1)))
+}
+
+/// What a socket of IPv6 looks at in the name that comes with more of a datagram in the making. It goes where it went all the same, but one of
+/// IPv6 takes no more from a call that names an address of IPv4 (`udpv6_sendmsg`, `udp_sendmsg`). EINVAL, ENETUNREACH, EMSGSIZE.
+fn check_name_of_more(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>, over: Family) -> Result<(), Errno> {
+    let socket = ctx.inet(file)?;
+    if socket.family == Family::V4 || message.name.is_empty() {
+        return Ok(());
+    }
+    let id = socket.id;
+    let stack = &mut ctx.kernel.net.stack;
+    let own = stack.local_name(id).map_err(errno)?.ip().to_canonical();
+    if !address::names_ipv4(message.name, own)? {
+        return Ok(());
+    }
+    if stack.option(id, OptionName::V6Only) == Ok(SocketOption::V6Only(true)) {
+        return Err(Errno::ENETUNREACH);
+    }
+    if message.data.total() > u16::MAX.into() {
+        return Err(Errno::EMSGSIZE);
+    }
+    if over == Family::V6 { Err(Errno::EINVAL) } else { Ok(()) }
 }
 
 /// Adds to the datagram in the making, and sends it unless more is to come. What fails loses all of it (`udp_flush_pending_frames`).
