@@ -2,7 +2,7 @@
 //! buckets (`inet_csk_get_port`, `__inet_hash_connect`, `udp_lib_get_port`, `ping_get_port`), and
 //! the choice of ephemeral ports.
 
-use crate::addr::{Endpoint, Interface};
+use crate::addr::{Endpoint, Family, Interface};
 use crate::socket::Settings;
 use base::Rng;
 use base::map::FastMap;
@@ -45,6 +45,8 @@ struct Holder {
     addr: IpAddr,
     /// IPv4 addresses are not meant by `::`.
     v6_only: bool,
+    /// It is a socket of IPv4.
+    is_old: bool,
     reuse_address: bool,
     reuse_port: bool,
     /// SO_BINDTODEVICE.
@@ -57,6 +59,7 @@ impl Holder {
         Holder {
             addr,
             v6_only: settings.v6_only,
+            is_old: settings.family == Family::V4,
             reuse_address: settings.reuse_address,
             reuse_port: settings.reuse_port,
             device: settings.device,
@@ -64,10 +67,23 @@ impl Holder {
         }
     }
 
-    /// Whether two have an address and a device in common (`ipv6_rcv_saddr_equal`).
+    /// The same for bind(2): who has an address of IPv6 speaks nothing else.
+    fn bound(addr: IpAddr, settings: &Settings) -> Self {
+        let holder = Holder::new(addr, settings);
+        Holder { v6_only: holder.v6_only || addr.is_ipv6() && !addr.is_unspecified(), ..holder }
+    }
+
+    /// Whether one that wants a port has an address and a device in common with one that holds it (`ipv6_rcv_saddr_equal`).
     fn meets(&self, other: &Holder) -> bool {
         let devices = self.device.is_none() || other.device.is_none() || self.device == other.device;
-        devices && overlaps((self.addr, self.v6_only), (other.addr, other.v6_only))
+        devices
+            && (overlaps((self.addr, self.v6_only), (other.addr, other.v6_only)) || self.meets_all_but_ipv6_only(other))
+    }
+
+    /// All addresses of IPv4 are in the way of a socket that could speak IPv4 before connect(2) gave it an address of IPv6
+    /// (`ipv4_rcv_saddr_equal`).
+    fn meets_all_but_ipv6_only(&self, other: &Holder) -> bool {
+        self.is_old && self.addr.is_unspecified() && other.addr.is_ipv6() && !other.v6_only
     }
 
     /// Whether two may share a port by SO_REUSEPORT.
@@ -227,7 +243,7 @@ impl PortTable {
         (range, shares): ((u16, u16), bool),
         rng: &mut Rng,
     ) -> Option<u16> {
-        let holder = Holder::new(at.addr, settings);
+        let holder = Holder::bound(at.addr, settings);
         let port = if at.port == 0 {
             self.choose(&holder, range, shares, rng)?
         } else if self.conflicts(&holder, None, at.port, Search::Named) {
@@ -290,8 +306,7 @@ impl PortTable {
     }
 
     fn count(&mut self, local: Endpoint, settings: &Settings, by_connect: bool) -> Hold {
-        // A connection is at one address, for which IPV6_V6ONLY means nothing.
-        let holder = Holder { v6_only: false, ..Holder::new(local.addr, settings) };
+        let holder = Holder::new(local.addr, settings);
         let kind = self.place_of(ConnectionKind { holder, by_connect });
         self.ports.entry(local.port).or_default().add(kind);
         Hold::Counted { port: local.port, kind }
