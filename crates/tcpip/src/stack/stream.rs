@@ -5,7 +5,7 @@ use crate::addr::{Endpoint, Family, FourTuple};
 use crate::config::Config;
 use crate::error::SocketError;
 use crate::ports::Hold;
-use crate::socket::{Connected, Readiness, SendFlags, Shutdown, SocketId};
+use crate::socket::{Connected, Readiness, SendFlags, Settings, Shutdown, SocketId};
 use crate::tcp::connection::{Connection, State};
 use crate::tcp::info::TcpInfo;
 use crate::tcp::listen::Listener;
@@ -319,6 +319,7 @@ impl Stack {
         let slot = self.slot_mut(id).ok_or(SocketError::BadSocket)?;
         if let Kind::Udp(socket) = &mut slot.kind {
             socket.peer = None;
+            socket.asked.addr = lasting_address(&socket.settings, socket.asked.addr, socket.local.addr);
             socket.local.addr = socket.asked.addr;
             let local = socket.local;
             if socket.asked.port == 0 {
@@ -353,6 +354,7 @@ impl Stack {
         socket.shut = None;
         socket.role = Role::Idle;
         socket.error = error;
+        socket.asked.addr = lasting_address(&socket.settings, socket.asked.addr, socket.local.addr);
         socket.local.addr = socket.asked.addr;
         // What was closed already has nothing more to give up (`tcp_disconnect`).
         if socket.asked.port == 0 && !gave_up {
@@ -693,6 +695,12 @@ fn gives_way(kind: &Kind, chosen: Option<(SimTime, &Config)>) -> bool {
         }
     });
     allowed && record.has_stamps()
+}
+
+/// The address that outlives a connection: what bind(2) asked for, unless that was `::ffff:0.0.0.0`. That counts as an address
+/// (`__inet6_bind`), so what connect(2) has made of it stays.
+fn lasting_address(settings: &Settings, asked: IpAddr, local: IpAddr) -> IpAddr {
+    if settings.family == Family::V6 && asked.is_ipv4() { local } else { asked }
 }
 
 fn shut_connection(conn: &mut Connection, how: Shutdown) -> Result<(), SocketError> {
