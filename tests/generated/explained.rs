@@ -50,7 +50,6 @@ const GONE: &str = "actor";
 const GROUP: &str =
     "a stream that was bound to a group of hosts keeps it as its name behind a connection that was refused";
 
-const ITSELF: &str = "a stream that is shut down and then connects to itself finds that it has done so in another state of its handshake";
 const DEVICE: &str = "the owner of a device, for all hosts of one machine, is not changed";
 const APART: &str = "Linux does not join neighbouring mappings whose pages were touched apart";
 const GROWS: &str = "private memory of a file does not grow in place";
@@ -59,7 +58,6 @@ const DRIVER: &str = "how long the description of an interface is follows from i
 const REMOVED: &str = "a folder that was removed takes no extended attributes, since its place on the machine is gone";
 
 const KNOWN: &[Known] = &[
-    after("shutdown", known(&["connect"], ["-ECONNABORTED", ""], "", ITSELF)),
     after("chown", known(&["newfstatat", "fstat"], ["0 [ mode 20", "0 [ mode 20"], "", DEVICE)),
     known(&["mremap"], ["-EFAULT", "ok"], " 1 0", APART),
     known(&["mremap"], ["ok", "-ENOMEM"], " 0 0", GROWS),

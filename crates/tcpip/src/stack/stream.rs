@@ -259,7 +259,8 @@ impl Stack {
         let socket = self.tcp(id)?;
         socket.local = tuple.local;
         socket.error = None;
-        let conn = Connection::connect(now, tuple, interface, config, socket.settings.clone(), draw);
+        let mut conn = Connection::connect(now, tuple, interface, config, socket.settings.clone(), draw);
+        (_, conn.shut_before) = socket.shut_ways();
         socket.role = Role::Connection(Box::new(conn));
         self.connections.insert(tuple, id.index);
         self.sync(now, id.index);

@@ -211,6 +211,8 @@ pub(crate) struct Connection {
     pub ts_offset: u32,
     pub error: Option<SocketError>,
     pub read_shut: bool,
+    /// Writing was shut before connect(2), which matters only where SYNs cross.
+    pub shut_before: bool,
     /// No descriptor refers to it any more.
     pub orphan: bool,
     /// It has ended, and its socket has given up the port that the connection was given: what was bound since is not the connection's.
@@ -349,6 +351,7 @@ impl Connection {
             ts_offset: draw.ts_offset,
             error: None,
             read_shut: false,
+            shut_before: false,
             orphan: false,
             gave_up_port: false,
             connect_reported: true,

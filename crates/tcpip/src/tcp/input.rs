@@ -220,6 +220,9 @@ impl Connection {
         self.rcv.predicts = true;
         if shut {
             self.state = State::FinWait1;
+        } else if self.shut_before {
+            // tcp_rcv_state_process asks in SYN_RECV, and nowhere else.
+            self.shut_write();
         }
         true
     }
