@@ -45,7 +45,7 @@ pub fn family(bytes: &[u8]) -> Option<i32> {
 }
 
 /// Whether an address is one of IPv4, as such or mapped to IPv6.
-pub fn is_of_ipv4(bytes: &[u8]) -> bool {
+fn is_of_ipv4(bytes: &[u8]) -> bool {
     match family(bytes) {
         Some(AF_INET) => true,
         Some(AF_INET6) if bytes.len() >= SIN6_LEN_RFC2133 => {

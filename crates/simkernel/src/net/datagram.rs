@@ -51,22 +51,27 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
     if message.data.total() > u16::MAX.into() && ctx.inet(file)?.family == Family::V4 {
         return Err(Errno::EMSGSIZE.into());
     }
-    if message.flags & MSG_OOB != 0 {
+    let socket = ctx.inet(file)?;
+    let (family, kind) = (socket.family, socket.kind);
+    // By way of IPv6 UDP does not look at it (`udpv6_sendmsg`).
+    let is_urgent = message.flags & MSG_OOB != 0;
+    if is_urgent && (family, kind) != (Family::V6, Kind::Udp) {
         return Err(Errno::EOPNOTSUPP.into());
     }
-    let socket = ctx.inet(file)?;
     if let Some(corked) = &socket.corked {
         let over = corked.over;
-        check_name_of_more(ctx, file, message, over)?;
+        check_more(ctx, file, message, over)?;
         return append(ctx, file, message);
     }
-    let (family, kind) = (socket.family, socket.kind);
-    let to = destination(ctx, id, (family, kind), message.name)?;
+    let to = destination(ctx, id, (family, kind), message)?;
     if to.is_none() && kind == Kind::Udp {
         let peer = ctx.kernel.net.stack.datagram_peer(id).map_err(errno)?.ok_or(Errno::EDESTADDRREQ)?;
         if family == Family::V6 && peer.is_ipv4() && !message.name.is_empty() {
             // AF_UNSPEC means the peer, and leaves the way of IPv4 out of account (`udpv6_sendmsg`).
             return Err(Errno::ENETUNREACH.into());
+        }
+        if is_urgent && peer.is_ipv4() {
+            return Err(Errno::EOPNOTSUPP.into());
         }
     }
     let socket = ctx.inet(file)?;
@@ -136,26 +141,40 @@ fn corks(ctx: &Ctx<'_>, file: FileId, flags: u32) -> Result<bool, Errno> {
     Ok(socket.kind == Kind::Udp && (flags & MSG_MORE != 0 || socket.kept.get(SOL_UDP, UDP_CORK) == Some(1)))
 }
 
-/// What a socket of IPv6 looks at in the name that comes with more of a datagram in the making. It goes where it went all the same, but one of
-/// IPv6 takes no more from a call that names an address of IPv4 (`udpv6_sendmsg`, `udp_sendmsg`). EINVAL, ENETUNREACH, EMSGSIZE.
-fn check_name_of_more(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>, over: Family) -> Result<(), Errno> {
+/// What a socket of IPv6 looks at when more of a datagram in the making comes. It goes where it went all the same, but one of IPv6 takes no more
+/// from a call that names an address of IPv4 (`udpv6_sendmsg`, `udp_sendmsg`). EINVAL, ENETUNREACH, EMSGSIZE, EOPNOTSUPP.
+fn check_more(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>, over: Family) -> Result<(), Errno> {
     let socket = ctx.inet(file)?;
-    if socket.family == Family::V4 || message.name.is_empty() {
+    if socket.family == Family::V4 {
         return Ok(());
     }
     let id = socket.id;
-    let stack = &mut ctx.kernel.net.stack;
-    let own = stack.local_name(id).map_err(errno)?.ip().to_canonical();
-    if !address::names_ipv4(message.name, own)? {
-        return Ok(());
-    }
-    if stack.option(id, OptionName::V6Only) == Ok(SocketOption::V6Only(true)) {
+    let names_ipv4 = names_ipv4(ctx, id, message.name)?;
+    if names_ipv4 && speaks_no_ipv4(ctx, id)? {
         return Err(Errno::ENETUNREACH);
+    }
+    if !names_ipv4 && over == Family::V6 {
+        return Ok(());
     }
     if message.data.total() > u16::MAX.into() {
         return Err(Errno::EMSGSIZE);
     }
+    if message.flags & MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
     if over == Family::V6 { Err(Errno::EINVAL) } else { Ok(()) }
+}
+
+/// Whether a name leads a datagram of a socket of IPv6 to IPv4. EINVAL.
+fn names_ipv4(ctx: &mut Ctx<'_>, id: SocketId, name: &[u8]) -> Result<bool, Errno> {
+    let own = ctx.kernel.net.stack.local_name(id).map_err(errno)?.ip().to_canonical();
+    if name.is_empty() { Ok(false) } else { address::names_ipv4(name, own) }
+}
+
+/// IPV6_V6ONLY.
+fn speaks_no_ipv4(ctx: &mut Ctx<'_>, id: SocketId) -> Result<bool, Errno> {
+    let only = ctx.kernel.net.stack.option(id, OptionName::V6Only).map_err(errno)?;
+    Ok(only == SocketOption::V6Only(true))
 }
 
 /// Adds to the datagram in the making, and sends it unless more is to come. What fails loses all of it (`udp_flush_pending_frames`).
@@ -199,13 +218,16 @@ fn destination(
     ctx: &mut Ctx<'_>,
     id: SocketId,
     (family, kind): (Family, Kind),
-    name: &[u8],
+    message: &Outgoing<'_>,
 ) -> Result<Option<SocketAddr>, Errno> {
-    if family == Family::V6 && kind == Kind::Udp && address::is_of_ipv4(name) {
+    let name = message.name;
+    if family == Family::V6 && kind == Kind::Udp && names_ipv4(ctx, id, name)? {
         // Whether it speaks IPv4 at all is asked before the address is read (`udpv6_sendmsg`).
-        let only = ctx.kernel.net.stack.option(id, OptionName::V6Only).map_err(errno)?;
-        if only == SocketOption::V6Only(true) {
+        if speaks_no_ipv4(ctx, id)? {
             return Err(Errno::ENETUNREACH);
+        }
+        if message.flags & MSG_OOB != 0 {
+            return Err(Errno::EOPNOTSUPP);
         }
     }
     let to = match (kind, family) {
