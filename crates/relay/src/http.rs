@@ -10,12 +10,42 @@ pub struct Exchange {
     answer: Vec<u8>,
     /// Bytes of the answer that are kept.
     most: usize,
+    search: Option<Search>,
+}
+
+/// Looks for some bytes in all of the answer, also in what is not kept.
+struct Search {
+    wanted: Vec<u8>,
+    /// The end of what has been looked through, in which they may begin.
+    end: Vec<u8>,
+    is_found: bool,
+}
+
+impl Search {
+    fn look(&mut self, bytes: &[u8]) {
+        if self.is_found {
+            return;
+        }
+        self.end.extend_from_slice(bytes);
+        self.is_found = self.end.windows(self.wanted.len()).any(|window| window == self.wanted);
+        self.end.drain(..self.end.len().saturating_sub(self.wanted.len() - 1));
+    }
 }
 
 impl Exchange {
     /// Connects and asks; what of the answer goes beyond `most` bytes is passed over.
     pub fn begin(authority: SocketAddr, request: Vec<u8>, most: usize) -> io::Result<Exchange> {
-        Ok(Exchange { socket: TcpStream::connect(authority)?, unsent: request, answer: Vec::new(), most })
+        Ok(Exchange { socket: TcpStream::connect(authority)?, unsent: request, answer: Vec::new(), most, search: None })
+    }
+
+    /// Looks for `wanted`, which must not be empty, in the whole answer.
+    pub fn search(&mut self, wanted: Vec<u8>) {
+        self.search = Some(Search { wanted, end: Vec::new(), is_found: false });
+    }
+
+    /// Whether the answer, so far, has what is looked for in it.
+    pub fn has_found(&self) -> bool {
+        self.search.as_ref().is_some_and(|search| search.is_found)
     }
 
     /// The socket can do something; whether the answer is whole.
@@ -36,6 +66,9 @@ impl Exchange {
             match self.socket.read(&mut buffer) {
                 Ok(0) => return Ok(true),
                 Ok(count) => {
+                    if let Some(search) = &mut self.search {
+                        search.look(&buffer[..count]);
+                    }
                     let kept = count.min(self.most - self.answer.len());
                     self.answer.extend_from_slice(&buffer[..kept]);
                 }
@@ -75,6 +108,19 @@ mod tests {
         socket.shutdown(Shutdown::Write).unwrap();
         while !exchange.go_on().unwrap() {}
         exchange.body()
+    }
+
+    #[test]
+    fn bytes_are_found_across_pieces_of_an_answer() {
+        let search = |pieces: &[&[u8]]| {
+            let mut search = Search { wanted: b" id ".to_vec(), end: Vec::new(), is_found: false };
+            pieces.iter().for_each(|piece| search.look(piece));
+            (search.is_found, search.end.len())
+        };
+        assert_eq!(search(&[b"r name id 2000"]), (true, 3));
+        assert!(search(&[b"r name i", b"d", b" 2000"]).0);
+        assert_eq!(search(&[b"r name i", b"", b" d 2000"]), (false, 3));
+        assert_eq!(search(&[b"x"]), (false, 1));
     }
 
     #[test]

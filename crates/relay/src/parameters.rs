@@ -1,10 +1,11 @@
-//! The parameters of the network, which an authority tells with the consensus (dir-spec, "Consensus status documents").
+//! The parameters of the network, which an authority tells with the consensus (dir-spec, "Consensus status documents"), and whether the
+//! consensus lists this relay.
 
 use crate::http::Exchange;
 use crate::log;
 use crate::torrc::Authority;
 use mio::net::TcpStream;
-use onion::directory::{ConsensusParameters, LONGEST_PREAMBLE, Preamble};
+use onion::directory::{ConsensusParameters, LONGEST_PREAMBLE, Preamble, identity_text};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
@@ -33,16 +34,20 @@ pub struct Parameters {
     is_known: bool,
     /// Those of the latest consensus; before it is there, those that all relays begin with.
     pub current: ConsensusParameters,
+    /// What a consensus says if it lists this relay; None for relays that do not publish themselves, and from when one has listed it.
+    own_entry: Option<Vec<u8>>,
     /// Whether the relays of the consensus matter too, and where these and the authorities take connections.
     wants_relays: bool,
     relays: BTreeSet<SocketAddr>,
 }
 
 impl Parameters {
-    /// `place` tells relays from each other: its identity's first byte.
-    pub fn new(authorities: Vec<Authority>, place: u8, wants_relays: bool) -> Parameters {
+    /// `identity` tells relays from each other. Whether `is_published`, it waits to be listed in the consensus.
+    pub fn new(authorities: Vec<Authority>, identity: &[u8; 20], is_published: bool, wants_relays: bool) -> Parameters {
+        let place = identity[0];
         Parameters {
             relays: of_authorities(&authorities),
+            own_entry: is_published.then(|| entry(identity)),
             wants_relays,
             next: place.into(),
             step: place,
@@ -69,7 +74,12 @@ impl Parameters {
         self.due_ms = Some(now_ms + PATIENCE_MS);
         let most = if self.wants_relays { LONGEST } else { LONGEST_PREAMBLE };
         match Exchange::begin(authority, request.into_bytes(), most) {
-            Ok(exchange) => self.exchange = Some(exchange),
+            Ok(mut exchange) => {
+                if let Some(entry) = &self.own_entry {
+                    exchange.search(entry.clone());
+                }
+                self.exchange = Some(exchange);
+            }
             Err(error) => self.fail(now_ms, &error.to_string()),
         }
         self.exchange.as_mut().map(|exchange| &mut exchange.socket)
@@ -82,11 +92,13 @@ impl Parameters {
             Ok(false) => {}
             Ok(true) => match exchange.body().map(|body| Preamble::read(&body).zip(Some(body))) {
                 Ok(Some((consensus, body))) => {
+                    let is_listed = exchange.has_found();
                     if self.wants_relays {
                         self.relays = of_authorities(&self.authorities);
                         self.relays.extend(relays(&body));
                     }
                     self.take(consensus, now_ms, now_s);
+                    self.say_listed(is_listed, now_ms);
                 }
                 Ok(None) => self.fail(now_ms, "an answer that is no consensus"),
                 // There is none yet.
@@ -116,6 +128,21 @@ impl Parameters {
         self.current = consensus.parameters;
     }
 
+    /// Says once that a consensus lists this relay: from then on clients may choose it, as after tor's line.
+    fn say_listed(&mut self, is_listed: bool, now_ms: u64) {
+        if self.own_entry.is_none() {
+            return;
+        }
+        if is_listed {
+            self.own_entry = None;
+            // What reads tor's logs waits for this line.
+            log::notice("Bootstrapped 100% (done): Done");
+            return;
+        }
+        let wait_s = self.due_ms.unwrap_or(now_ms).saturating_sub(now_ms) / 1000;
+        log::notice(format_args!("The consensus does not list this relay; looking at the next one in {wait_s} s."));
+    }
+
     fn fail(&mut self, now_ms: u64, why: &str) {
         self.exchange = None;
         if self.is_known {
@@ -131,6 +158,11 @@ fn of_authorities(authorities: &[Authority]) -> BTreeSet<SocketAddr> {
         std::iter::once(one.directory).chain(link).collect::<Vec<_>>()
     };
     authorities.iter().flat_map(both).collect()
+}
+
+/// What the line of a relay has in it, and no other line of a consensus: its identity between spaces.
+fn entry(identity: &[u8; 20]) -> Vec<u8> {
+    format!(" {} ", identity_text(identity)).into_bytes()
 }
 
 /// Addresses of relays: their lines end with address, ORPort and DirPort (dir-spec, "Router status entries").
@@ -157,7 +189,7 @@ mod tests {
             fingerprint: None,
             v3_identity: None,
         };
-        Parameters::new(vec![authority("one"), authority("two")], 3, true)
+        Parameters::new(vec![authority("one"), authority("two")], &[3; 20], true, true)
     }
 
     #[test]
@@ -183,7 +215,17 @@ mod tests {
         parameters.fail(1_000, "silence");
         assert_eq!(parameters.due_ms, Some(61_000));
         assert_eq!(parameters.current, ConsensusParameters::default());
-        assert_eq!(Parameters::new(Vec::new(), 1, false).due_ms, None);
+        assert_eq!(Parameters::new(Vec::new(), &[1; 20], true, false).due_ms, None);
+    }
+
+    #[test]
+    fn a_relay_waits_until_a_consensus_lists_it() {
+        let mut parameters = parameters();
+        assert_eq!(parameters.own_entry.as_deref(), Some(&b" AwMDAwMDAwMDAwMDAwMDAwMDAwM "[..]));
+        parameters.say_listed(false, 0);
+        assert!(parameters.own_entry.is_some());
+        parameters.say_listed(true, 0);
+        assert_eq!(parameters.own_entry, None);
     }
 
     #[test]

@@ -20,13 +20,11 @@ pub struct Upload {
     /// When something is to be done: begin, or give up.
     pub due_ms: u64,
     retry_ms: u64,
-    /// The authority has taken it once.
-    pub is_known: bool,
 }
 
 impl Upload {
     pub fn new(authority: Authority) -> Upload {
-        Upload { authority, exchange: None, due_ms: 0, retry_ms: FIRST_RETRY_MS, is_known: false }
+        Upload { authority, exchange: None, due_ms: 0, retry_ms: FIRST_RETRY_MS }
     }
 
     /// Begins, or gives up what takes too long; the socket is to be watched if there is a new one.
@@ -69,7 +67,6 @@ impl Upload {
         match answer {
             Ok(_) => {
                 log::notice(format_args!("Authority {} has taken our descriptor.", self.authority.name));
-                self.is_known = true;
                 (self.exchange, self.due_ms, self.retry_ms) = (None, now_ms + AGAIN_MS, FIRST_RETRY_MS);
             }
             Err(line) => {

@@ -31,6 +31,11 @@ fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     data_encoding::BASE64_NOPAD.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
+/// A relay's identity as its line in a consensus gives it: base64 without padding (dir-spec, "Router status entries").
+pub fn identity_text(identity: &[u8; 20]) -> String {
+    data_encoding::BASE64_NOPAD.encode(identity)
+}
+
 /// Twenty bytes in hexadecimal digits.
 fn fingerprint(text: &str) -> Option<[u8; 20]> {
     data_encoding::HEXUPPER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()

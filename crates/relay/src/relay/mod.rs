@@ -161,8 +161,8 @@ impl Relay {
         };
         // Exits let no streams to relays out, and IMUX keeps sockets for others.
         let wants_relays = settings.policy.is_exit() || settings.design == LinkDesign::Imux;
-        let place = own.identity.rsa_fingerprint[0];
-        let parameters = Parameters::new(settings.authorities.clone(), place, wants_relays);
+        let identity = &own.identity.rsa_fingerprint;
+        let parameters = Parameters::new(settings.authorities.clone(), identity, settings.publishes, wants_relays);
         let statistics = settings.statistics.as_deref().map(Statistics::open).transpose()?;
         log::notice(format_args!(
             "gnomon-relay {} is {} at {}:{}.",
@@ -384,22 +384,9 @@ impl Relay {
                 }
                 (STREAM, key) => self.stream_ready(key),
                 (PARAMETERS, _) => self.parameters.ready(self.clock.ms(), since_1970().as_secs()),
-                (_, key) => {
-                    let now = self.clock.ms();
-                    let was_known = self.is_known();
-                    self.uploads[key].ready(now);
-                    if self.is_known() && !was_known {
-                        // What reads tor's logs waits for this line.
-                        log::notice("Bootstrapped 100% (done): Done");
-                    }
-                }
+                (_, key) => self.uploads[key].ready(self.clock.ms()),
             },
         }
-    }
-
-    /// All authorities have its descriptor.
-    fn is_known(&self) -> bool {
-        self.uploads.iter().all(|upload| upload.is_known)
     }
 
     fn random(&mut self) -> [u8; 32] {
