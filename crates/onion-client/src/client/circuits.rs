@@ -27,7 +27,11 @@ impl Client {
         let now_ms = self.clock.ms();
         let distinct = self.settings.distinct_subnets;
         let current = self.network.usable(since_1970().as_secs())?;
-        let exit = choice::exit(current, port, &mut self.random)?;
+        let Some(exit) = choice::exit(current, port, &mut self.random) else {
+            let valid_after_s = current.valid_after_s;
+            self.say_exitless(valid_after_s, port);
+            return None;
+        };
         let guard = if self.settings.keeps_guards {
             let chosen = self.guards.choose(&self.network, Some(&exit), distinct, now_ms, &mut self.random);
             chosen.inspect_err(|error| log::warn(error)).ok()??
@@ -38,6 +42,15 @@ impl Client {
         };
         let middle = choice::middle(current, &[&guard, &exit], distinct, &mut self.random)?;
         Some([guard, middle, exit])
+    }
+
+    /// Says, once for each consensus, why streams to a port wait.
+    fn say_exitless(&mut self, valid_after_s: u64, port: u16) {
+        if self.exitless.replace((valid_after_s, port)) != Some((valid_after_s, port)) {
+            log::notice(format_args!(
+                "No relay of the consensus lets streams out to port {port}; the next consensus may have one."
+            ));
+        }
     }
 
     /// Begins a circuit for streams to a port; whose it will be, if that is known.

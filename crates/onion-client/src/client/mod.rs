@@ -99,6 +99,8 @@ pub struct Client {
     puzzles: Puzzles,
     /// What was said of the bootstrap, in hundredths.
     progress: u8,
+    /// The consensus (by when it became valid) and the port for which it was said that no relay lets streams out.
+    exitless: Option<(u64, u16)>,
 }
 
 /// The port for which circuits are built before anybody has asked, as in tor.
@@ -155,6 +157,7 @@ impl Client {
             attacker,
             puzzles: Puzzles::default(),
             progress: 0,
+            exitless: None,
         };
         if client.listener.is_some() {
             client.ports.insert(FIRST_PORT, 0);
