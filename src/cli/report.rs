@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tornet::status::Trouble;
 
 /// More guests than this are counted, not listed.
 const LISTED: usize = 10;
@@ -42,7 +43,7 @@ pub fn interrupted_status(signal: Option<i32>) -> u8 {
 pub fn conclude(finished: &Finished, quiet: bool) {
     let summary = &finished.summary;
     tell_lost(finished);
-    let mut text = String::new();
+    let mut text = network_trouble(summary);
     if summary.verdict == Verdict::Failed {
         write_unexpected(&mut text, summary);
     }
@@ -56,6 +57,16 @@ pub fn conclude(finished: &Finished, quiet: bool) {
         write_summary(&mut text, finished);
     }
     let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Why a Tor network carried nothing, as a line; empty for all other runs. It changes no exit status: what clients are expected to do says
+/// whether the experiment has failed.
+fn network_trouble(summary: &Summary) -> String {
+    match Trouble::find(&summary.data_directory) {
+        Ok(None) => String::new(),
+        Ok(Some(trouble)) => format!("gnomon: {}\n", trouble.text),
+        Err(error) => format!("gnomon: whether the network had a consensus is not known: {error}\n"),
+    }
 }
 
 /// That what the run leaves behind is not complete, and what to do; None if it is.

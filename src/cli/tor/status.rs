@@ -14,7 +14,8 @@ pub fn command() -> Command {
     Command::new("status")
         .about("Tell how a finished or running run of a Tor network stands")
         .before_help("Examples:\n  gnomon tor status gnomon.data\n  watch gnomon tor status gnomon.data\n  gnomon tor status --json gnomon.data | jq .transfers")
-        .after_help("Exit status: 0, also where something failed in the network; 2 when RUN is none")
+        .after_help("Exit status: 0, also where something failed in the network; 1 where it had no consensus, or built no circuit: the first line names the \
+             reason; 2 when RUN is none")
         .arg(
             Arg::new("run")
                 .value_name("RUN")
@@ -28,18 +29,23 @@ pub fn command() -> Command {
 pub fn main(matches: &ArgMatches) -> u8 {
     let run: &PathBuf = matches.get_one("run").expect("required");
     match Status::read(run) {
-        Ok(status) if matches.get_flag("json") => show(&status.json()),
-        Ok(status) => show(&table(&status)),
+        Ok(status) => {
+            show(&if matches.get_flag("json") { status.json() } else { table(&status) });
+            match &status.trouble {
+                Some(trouble) if !trouble.is_early => status::FAILED,
+                _ => status::SUCCESS,
+            }
+        }
         Err(error) => {
             complain(&error);
-            return status::BAD_INPUT;
+            status::BAD_INPUT
         }
     }
-    status::SUCCESS
 }
 
 fn table(status: &Status) -> String {
-    let mut text = head(status);
+    let mut text = status.trouble.as_ref().map_or(String::new(), |trouble| trouble.text.clone() + "\n");
+    text += &head(status);
     let _ = writeln!(
         text,
         "\n{:<20} {:>6} {:>13} {:>9} {:>9} {:>9}",

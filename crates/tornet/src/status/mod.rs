@@ -2,8 +2,10 @@
 //!
 //! Everything is taken from what tor and `gnomon-traffic` wrote, and from `tor-network.json`, which says who is who.
 
+mod reasons;
 mod tor_log;
 mod transfers;
+mod trouble;
 
 use crate::Error;
 use base::{ByteSize, StartDate, input};
@@ -14,6 +16,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use tor_log::TorLog;
 use transfers::Transfers;
+pub use trouble::{Trouble, TroubleKind};
 
 /// What a run itself writes is shorter.
 const LONGEST_DOCUMENT: ByteSize = ByteSize(512 << 20);
@@ -43,6 +46,8 @@ pub struct Status {
     pub wall_s: Option<f64>,
     pub left_s: Option<f64>,
     pub state: State,
+    /// What keeps the whole network from carrying anything; None where nothing is known to.
+    pub trouble: Option<Trouble>,
     /// How often a relay has gone away so far, as the experiment wants it, and how many are away.
     pub outages: usize,
     pub away: usize,
@@ -204,6 +209,7 @@ impl Status {
         let has_ended = data.join("sim-stats.json").is_file();
         Ok(Status {
             schema: SCHEMA,
+            trouble: Trouble::find(data)?,
             wall_s: progress.last().map(|row| row.1),
             left_s: if has_ended { None } else { stop_s.and_then(|stop_s| left_s(&progress, stop_s)) },
             outages: past.len(),

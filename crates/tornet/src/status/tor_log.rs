@@ -33,35 +33,16 @@ impl TorLog {
         Ok(())
     }
 
-    /// A line such as "Jan 01 00:00:30.470 [notice] Bootstrapped 100% (done): Done".
     fn take(&mut self, line: &str, start: StartDate) {
         self.has_started = true;
-        if line.starts_with(|c: char| c.is_ascii_digit()) {
-            return self.take_of_arti(line, start);
-        }
-        let Some((time, rest)) = line.split_once(" [") else { return };
-        let Some((level, message)) = rest.split_once("] ") else { return };
-        match level {
-            "warn" => self.warned(message),
-            "err" => self.failed(message),
-            _ => {
-                let Some(percent) = bootstrap_percent(message) else { return };
-                self.reached(percent, start.since(time));
+        let Some(entry) = Entry::read(line) else { return };
+        match entry.level {
+            Level::Warning => self.warned(entry.message),
+            Level::Error => self.failed(entry.message),
+            Level::Notice => {
+                let Some(percent) = entry.bootstrap_percent() else { return };
+                self.reached(percent, entry.since(start));
             }
-        }
-    }
-
-    /// A line such as "2000-01-01T00:00:58.125Z  INFO arti::subcommands::proxy: Sufficiently bootstrapped; proxy now functional.". Of how far
-    /// it is before, arti's log says nothing.
-    fn take_of_arti(&mut self, line: &str, start: StartDate) {
-        let mut words = line.splitn(2, ' ');
-        let (Some(time), Some(rest)) = (words.next(), words.next()) else { return };
-        let Some((level, message)) = rest.trim_start().split_once(' ') else { return };
-        match level {
-            "WARN" => self.warned(message),
-            "ERROR" => self.failed(message),
-            _ if message.contains("Sufficiently bootstrapped") => self.reached(100, since(start, time)),
-            _ => {}
         }
     }
 
@@ -81,7 +62,7 @@ impl TorLog {
     }
 
     fn note(&mut self, message: &str) {
-        *self.messages.entry(without_numbers(message.trim_end())).or_default() += 1;
+        *self.messages.entry(without_numbers(message)).or_default() += 1;
     }
 
     fn reached(&mut self, percent: u32, at_s: Option<f64>) {
@@ -92,6 +73,71 @@ impl TorLog {
     }
 }
 
+/// How serious a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    Error,
+    Warning,
+    /// Or less.
+    Notice,
+}
+
+/// A line of a log, in tor's form or in arti's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry<'a> {
+    time: &'a str,
+    pub level: Level,
+    pub message: &'a str,
+}
+
+impl<'a> Entry<'a> {
+    /// `None` for lines that go on with an earlier one.
+    pub fn read(line: &'a str) -> Option<Entry<'a>> {
+        let line = line.trim_end();
+        if line.starts_with(|c: char| c.is_ascii_digit()) {
+            return Entry::read_of_arti(line);
+        }
+        // Such as "Jan 01 00:00:30.470 [notice] Bootstrapped 100% (done): Done".
+        let (time, rest) = line.split_once(" [")?;
+        let (level, message) = rest.split_once("] ")?;
+        let level = match level {
+            "err" => Level::Error,
+            "warn" => Level::Warning,
+            _ => Level::Notice,
+        };
+        Some(Entry { time, level, message })
+    }
+
+    /// Such as "2000-01-01T00:00:58.125Z  INFO arti::subcommands::proxy: Sufficiently bootstrapped; proxy now functional.".
+    fn read_of_arti(line: &'a str) -> Option<Entry<'a>> {
+        let (time, rest) = line.split_once(' ')?;
+        let (level, message) = rest.trim_start().split_once(' ')?;
+        let level = match level {
+            "ERROR" => Level::Error,
+            "WARN" => Level::Warning,
+            _ => Level::Notice,
+        };
+        Some(Entry { time, level, message })
+    }
+
+    pub fn is_notice(&self) -> bool {
+        self.level == Level::Notice
+    }
+
+    /// How far the program says that it is. Of how far it is before 100 %, arti's log says nothing.
+    pub fn bootstrap_percent(&self) -> Option<u32> {
+        match self.message.strip_prefix("Bootstrapped ") {
+            Some(rest) => rest.split_once('%')?.0.parse().ok(),
+            None => self.message.contains("Sufficiently bootstrapped").then_some(100),
+        }
+    }
+
+    /// Seconds of simulated time, where clocks began at `start`.
+    pub fn since(&self, start: StartDate) -> Option<f64> {
+        if self.time.ends_with('Z') { since(start, self.time) } else { start.since(self.time) }
+    }
+}
+
 /// Seconds from the start to a moment such as 2000-01-01T00:00:58.125Z.
 fn since(start: StartDate, time: &str) -> Option<f64> {
     let (second, fraction) = time.strip_suffix('Z')?.split_once('.').unwrap_or((time, "0"));
@@ -99,12 +145,8 @@ fn since(start: StartDate, time: &str) -> Option<f64> {
     Some(second as f64 + format!("0.{fraction}").parse::<f64>().ok()?)
 }
 
-fn bootstrap_percent(message: &str) -> Option<u32> {
-    message.strip_prefix("Bootstrapped ")?.split_once('%')?.0.parse().ok()
-}
-
 /// Alike messages as one: each run of digits, with the dots and colons of addresses in it, becomes `#`.
-fn without_numbers(message: &str) -> String {
+pub(super) fn without_numbers(message: &str) -> String {
     let mut text = String::new();
     for word in message.split(' ') {
         if !text.is_empty() {
