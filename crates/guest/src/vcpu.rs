@@ -226,8 +226,8 @@ impl Vcpu {
 
     /// Whether components are in use that [`extended_state`](Self::extended_state) does not show.
     pub(crate) fn uses_avx512(&self) -> bool {
-        let in_use = |area: &XsaveArea| u64::from_le_bytes(area.0[512..520].try_into().unwrap_or_default());
-        self.state.extended == EXTENDED_FULL && self.state.xsave.as_ref().is_some_and(|area| in_use(area) & !0b111 != 0)
+        let more = |area: &XsaveArea| area.0.first_chunk().is_some_and(|area| components_in_use(area) & !0b111 != 0);
+        self.state.extended == EXTENDED_FULL && self.state.xsave.as_deref().is_some_and(more)
     }
 
     fn sanitize_flags(&mut self) {
@@ -235,25 +235,25 @@ impl Vcpu {
         *flags = (*flags & USER_FLAGS) | FIXED_FLAGS;
     }
 
-    /// Moves the XSAVE area of a full save out of the worker; back to the fast form when x87 holds nothing.
+    /// Takes what a full save left in the worker: in the fast form when it holds nothing else, so that few vcpus have an area of their own.
     #[cold]
     fn take_full_state(&mut self, worker: &mut Worker) {
-        let used = 4096.min(XSAVE_BYTES);
-        let area = self.state.xsave.get_or_insert_with(XsaveArea::boxed);
-        area.0[..used].copy_from_slice(&worker.state.scratch.0[..used]);
-        if worker.state.xsave_mask & 0x6_0000 != 0 {
-            area.0[used..].copy_from_slice(&worker.state.scratch.0[used..]);
-        }
+        /// What every component but AMX's needs.
+        const WITHOUT_AMX: usize = 4096;
+        const AMX: u32 = 0x6_0000;
+        let saved = &mut worker.state.scratch;
         // The switch had put the simulator's MXCSR back before it saved the rest.
-        area.0[24..28].copy_from_slice(&self.state.mxcsr.to_le_bytes());
-        let in_use = u64::from_le_bytes(area.0[512..520].try_into().unwrap_or_default());
-        let fcw = u16::from_le_bytes([area.0[0], area.0[1]]);
-        let x87_empty = in_use & 1 == 0 || (fcw == FCW_DEFAULT && area.0[2..5] == [0, 0, 0]);
-        if x87_empty && in_use & !0b111 == 0 {
-            let frame: [u8; SIGNAL_XSAVE_BYTES] =
-                area.0[..SIGNAL_XSAVE_BYTES].try_into().unwrap_or([0; SIGNAL_XSAVE_BYTES]);
-            self.set_vectors(&frame, in_use);
+        saved.0[24..28].copy_from_slice(&self.state.mxcsr.to_le_bytes());
+        let (fast, _) = saved.0.split_first_chunk().expect("an area is longer than what signal frames show");
+        let in_use = components_in_use(fast);
+        if x87_is_empty(fast, in_use) && in_use & !0b111 == 0 {
+            self.set_vectors(fast, in_use);
+            self.state.xsave = None;
+            return;
         }
+        let used = if worker.state.xsave_mask & AMX != 0 { XSAVE_BYTES } else { WITHOUT_AMX };
+        let area = self.state.xsave.get_or_insert_with(XsaveArea::boxed);
+        area.0[..used].copy_from_slice(&saved.0[..used]);
     }
 
     /// Loads the fast form from a standard-format XSAVE area whose components in `in_use` are valid.
@@ -295,12 +295,11 @@ impl Vcpu {
     /// back to initial.
     pub fn set_extended_state(&mut self, area: &[u8; SIGNAL_XSAVE_BYTES]) {
         let mxcsr = u32::from_le_bytes([area[24], area[25], area[26], area[27]]) & MXCSR_WRITABLE;
-        let in_use = u64::from_le_bytes(area[512..520].try_into().unwrap_or_default()) & 0b111;
+        let in_use = components_in_use(area) & 0b111;
         self.state.mxcsr = mxcsr;
-        let fcw = u16::from_le_bytes([area[0], area[1]]);
-        let x87_empty = in_use & 1 == 0 || (fcw == FCW_DEFAULT && area[2..5] == [0, 0, 0]);
-        if x87_empty {
+        if x87_is_empty(area, in_use) {
             self.set_vectors(area, in_use);
+            self.state.xsave = None;
             return;
         }
         let full = self.state.xsave.get_or_insert_with(XsaveArea::boxed);
@@ -405,4 +404,15 @@ impl Vcpu {
             _ => value,
         };
     }
+}
+
+/// XSTATE_BV: the components of a standard-format XSAVE area that are not in their initial state.
+fn components_in_use(area: &[u8; SIGNAL_XSAVE_BYTES]) -> u64 {
+    u64::from_le_bytes(area[512..520].try_into().unwrap_or_default())
+}
+
+/// Whether the x87 unit holds nothing: control word, status word and tags are as `fninit` leaves them.
+fn x87_is_empty(area: &[u8; SIGNAL_XSAVE_BYTES], in_use: u64) -> bool {
+    let control = u16::from_le_bytes([area[0], area[1]]);
+    in_use & 1 == 0 || (control == FCW_DEFAULT && area[2..5] == [0, 0, 0])
 }
