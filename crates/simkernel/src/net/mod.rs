@@ -49,8 +49,9 @@ pub(crate) const SOCKET_MODE: u32 = S_IFSOCK | 0o777;
 
 /// The most that one chunk of a stream's send queue holds: larger ones would be memory mappings of their own.
 const CHUNK: usize = 64 << 10;
-/// Small writes share allocations of this size.
+/// Small writes share allocations of this size, and the first ones of a host, which may send little, of smaller ones.
 const ARENA: usize = 16 << 10;
+const FIRST_ARENA: usize = 1 << 10;
 /// Datagrams up to this size have an allocation each.
 const SHORT_DATAGRAM: usize = 256;
 /// Bytes that large writes are copied by.
@@ -63,6 +64,8 @@ pub struct Network {
     files: Vec<Option<(SocketId, FileId)>>,
     resolver: dns::Resolver,
     arena: BytesMut,
+    /// How much the next one has.
+    next_arena: usize,
     /// Netlink ports in use, by protocol, and who has them.
     netlink_ports: BTreeMap<(i32, u32), FileId>,
 }
@@ -87,6 +90,7 @@ impl Network {
             stack,
             files: Vec::new(),
             arena: BytesMut::new(),
+            next_arena: FIRST_ARENA,
             netlink_ports: BTreeMap::new(),
         }
     }
@@ -153,7 +157,8 @@ impl Network {
             return bytes.into();
         }
         if self.arena.capacity() < want {
-            self.arena.reserve(ARENA);
+            self.arena.reserve(self.next_arena.max(want));
+            self.next_arena = (2 * self.next_arena).min(ARENA);
         }
         self.arena.resize(want, 0);
         let got = source.take(&mut self.arena);
