@@ -1,8 +1,8 @@
 //! A light client of Tor: an ordinary Linux program of one thread, started as tor is, which programs use by SOCKS as they use tor.
 //!
 //! `client` is the event loop and what follows from what comes; `network` is what the directory says of relays, `choice` takes relays of
-//! it, `guards` are those that stay; `channel`, `circuit` and `stream` are one of each, `socks` is what programs say, `fetch` one question to the directory;
-//! `attack` is what it can do to relays.
+//! it, `guards` are those that stay; `channel`, `circuit` and `stream` are one of each, `socks` is what programs say, `fetch` one
+//! question to the directory, `memory` what is given back after it; `attack` is what it can do to relays.
 
 mod attack;
 mod channel;
@@ -11,6 +11,7 @@ mod circuit;
 mod client;
 mod fetch;
 mod guards;
+mod memory;
 mod network;
 mod settings;
 mod socks;

@@ -4,6 +4,7 @@ use super::{Client, Due};
 use crate::choice;
 use crate::circuit::{Hop, Owner, Purpose};
 use crate::fetch::Fetch;
+use crate::memory;
 use crate::network::Need;
 use onion::circuit::message::{self, EndReason, LONGEST, Message};
 use onion_program::clock::since_1970;
@@ -154,7 +155,12 @@ impl Client {
                 }
                 let is_done = message.body.first() == Some(&(EndReason::Done as u8));
                 let document = if is_done { fetch.document() } else { Err("a stream that broke off".to_owned()) };
-                match document.and_then(|document| self.learn(&fetch.need, &document)) {
+                let learned = document.and_then(|document| self.learn(&fetch.need, &document));
+                drop(fetch);
+                if self.fetches.is_empty() {
+                    memory::give_back();
+                }
+                match learned {
                     Ok(()) => self.advance_directory(),
                     Err(why) => self.close_circuit(circuit, true, &why),
                 }
