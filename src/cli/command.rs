@@ -27,6 +27,7 @@ pub fn gnomon() -> Command {
             super::lab::command(),
             super::provenance::packet_command(),
             super::provenance::memory_command(),
+            super::provenance::leak_command(),
             super::provenance::export_command(),
             super::view::query_command(),
             super::view::view_command(),

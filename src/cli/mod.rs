@@ -1,6 +1,6 @@
 //! The command line: what the user asks for, in Gnomon's own words or in Shadow's, and what is answered.
 //!
-//! `gnomon` has the commands `run`, `check`, `exec`, `tor`, `report`, `profile`, `lab`, `packet`, `memory`, `export`, `query`, `view`, `help` and `shadow`; called under the name `shadow`, the program takes
+//! `gnomon` has the commands `run`, `check`, `exec`, `tor`, `report`, `profile`, `lab`, `packet`, `memory`, `leak`, `export`, `query`, `view`, `help` and `shadow`; called under the name `shadow`, the program takes
 //! that simulator's command line instead. Everything that is wrong with the input is told before anything runs, with exit
 //! status 2 (1 under the name `shadow`).
 
@@ -69,6 +69,7 @@ fn dispatch(args: Vec<OsString>) -> u8 {
         Some(("lab", matches)) => lab::main(matches),
         Some(("packet", matches)) => provenance::packet(matches),
         Some(("memory", matches)) => provenance::memory(matches),
+        Some(("leak", matches)) => provenance::leak(matches),
         Some(("export", matches)) => provenance::export(matches),
         Some(("query", matches)) => view::query(matches),
         Some(("view", matches)) => view::view(matches),

@@ -1,8 +1,9 @@
-//! `gnomon packet`, `gnomon memory` and `gnomon export`: answers out of a run's provenance.
+//! `gnomon packet`, `gnomon memory`, `gnomon leak` and `gnomon export`: answers out of a run's provenance.
 
 use super::{complain, show, status};
 use ::provenance::Record;
 use ::provenance::export::{Part, otlp, perfetto};
+use ::provenance::read::leak::AddressRange;
 use ::provenance::read::memory::AddressPrefix;
 use ::provenance::read::text;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
@@ -37,6 +38,29 @@ pub fn memory_command() -> Command {
                 .value_name("ADDRESS")
                 .default_value("")
                 .help("The beginning of the addresses, of twelve hexadecimal digits"),
+        )
+        .arg(json())
+}
+
+pub fn leak_command() -> Command {
+    Command::new("leak")
+        .about("Show what leaked from a range of memory: the packets, hosts and programs that its bytes reached")
+        .before_help("Examples:\n  gnomon leak gnomon.data 0x1000a3f00010+64\n  gnomon leak --host server gnomon.data 0x1000a3f00010..0x1000a3f00050\n  gnomon leak --sure --json gnomon.data 0x1000a3f00010+64")
+        .after_help("Known are bytes that a program gave to sockets from there, not what it copied elsewhere before, and of writev the first piece. Exit status: 0 bytes were given to a socket, 1 none were, 2 bad input.")
+        .arg(run())
+        .arg(
+            Arg::new("range")
+                .value_name("ADDRESSES")
+                .required(true)
+                .value_parser(AddressRange::new)
+                .help("ADDRESS+BYTES, FIRST..END, or one address; hexadecimal, the number of bytes decimal"),
+        )
+        .arg(Arg::new("host").long("host").value_name("HOST").help("Only memory of this host's programs"))
+        .arg(
+            Arg::new("sure")
+                .long("sure")
+                .action(ArgAction::SetTrue)
+                .help("Of what programs wrote after they had read them, follow only what is known to be the same bytes"),
         )
         .arg(json())
 }
@@ -160,6 +184,30 @@ fn memory_text(matches: &ArgMatches) -> Result<String, Failure> {
     Ok(if matches.get_flag("json") { format!("{:#}\n", memory.json(&record)) } else { memory.text(&record) })
 }
 
+pub fn leak(matches: &ArgMatches) -> u8 {
+    answer(leak_text(matches))
+}
+
+fn leak_text(matches: &ArgMatches) -> Result<String, Failure> {
+    let record = open(matches)?;
+    let range = matches.get_one::<AddressRange>("range").expect("it is required");
+    let host = match matches.get_one::<String>("host") {
+        Some(name) => Some(host_number(&record, name)?),
+        None => None,
+    };
+    let leak = record.leak(range.clone(), host, matches.get_flag("sure")).map_err(bad_input)?;
+    if leak.is_empty() {
+        return Err((format!("nothing was given to sockets from {range}"), status::FAILED));
+    }
+    Ok(if matches.get_flag("json") { format!("{:#}\n", leak.json(&record)) } else { leak.text(&record) })
+}
+
+/// A host's place in the experiment.
+fn host_number(record: &Record, name: &String) -> Result<u64, Failure> {
+    let about = record.hosts.iter().find(|about| about.name == *name);
+    about.map(|about| about.host).ok_or_else(|| bad_input(format!("the run has no host '{name}'")))
+}
+
 pub fn export(matches: &ArgMatches) -> u8 {
     answer(export_text(matches))
 }
@@ -173,13 +221,14 @@ fn export_text(matches: &ArgMatches) -> Result<String, Failure> {
         let (from, until) = (seconds(made.start()), seconds(made.end()));
         return Err(bad_input(format!("the time to export ends ({until} s) before it begins ({from} s)")));
     }
-    let host = |name: &String| {
-        let about = record.hosts.iter().find(|about| about.name == *name);
-        about.map(|about| about.host).ok_or_else(|| bad_input(format!("the run has no host '{name}'")))
-    };
     let part = Part {
         made,
-        hosts: matches.get_many::<String>("host").into_iter().flatten().map(host).collect::<Result<_, _>>()?,
+        hosts: matches
+            .get_many::<String>("host")
+            .into_iter()
+            .flatten()
+            .map(|name| host_number(&record, name))
+            .collect::<Result<_, _>>()?,
         most: matches.get_one("most").copied().unwrap_or_default(),
     };
     let mut text = String::new();

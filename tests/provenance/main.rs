@@ -7,6 +7,7 @@ mod chains;
 mod common;
 mod companion;
 mod exports;
+mod leaks;
 mod notes;
 mod onion;
 mod table;

@@ -60,6 +60,13 @@ impl std::fmt::Display for AddressPrefix {
     }
 }
 
+/// A whole address in hexadecimal, with or without `0x` in front.
+pub(super) fn address_of(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    let is_one = digits.len() <= DIGITS as usize && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    u64::from_str_radix(digits, 16).ok().filter(|_| is_one)
+}
+
 /// What happened at some addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
@@ -127,14 +134,14 @@ impl Record {
         }
         let mut prefix = asked;
         let mut parts = BTreeMap::new();
+        // Of a whole address there are no parts.
         let mut all = Use::default();
+        buffers.values().for_each(|used| join(&mut all, used));
         // Digits that all have in common say nothing.
         while let Some(first) = buffers.keys().next().and_then(|(_, _, address)| prefix.part(*address)) {
-            (parts, all) = (BTreeMap::new(), Use::default());
+            parts = BTreeMap::new();
             for ((_, _, address), used) in &buffers {
-                let part: &mut Use = parts.entry(prefix.part(*address).unwrap_or(first).first).or_default();
-                join(part, used);
-                join(&mut all, used);
+                join(parts.entry(prefix.part(*address).unwrap_or(first).first).or_default(), used);
             }
             if parts.len() > 1 || first.digits == DIGITS {
                 break;

@@ -1,6 +1,7 @@
 //! A record, read: rows by their key and by what their columns have, out of the row groups that can have them.
 
 mod json;
+pub mod leak;
 pub mod memory;
 pub mod text;
 pub mod tree;
