@@ -105,6 +105,7 @@ fn labs_are_listed_and_unknown_ones_refused() {
     }
     let refused = capture(gnomon().args(["lab", "fold"]));
     assert!(refused.code() == 2 && refused.stderr.contains("there are loader, phold"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("; figures of imux are "), "{}", refused.stderr);
     let alone = capture(gnomon().args(["lab", "7"]));
     assert!(alone.code() == 2 && alone.stderr.contains("gnomon lab imux 7"), "{}", alone.stderr);
     let folder = folder("lab-refused");

@@ -33,12 +33,13 @@ const STATS: &str = "sim-stats.json";
 const LOOK: Duration = Duration::from_millis(50);
 
 pub fn command() -> Command {
-    let names = LABS.iter().map(|lab| format!("  {:<13}{}\n", lab.name, lab.about)).collect::<String>();
+    let width = LABS.iter().map(|lab| lab.name.len()).max().unwrap_or(0) + 2;
+    let names = LABS.iter().map(|lab| format!("  {:<width$}{}\n", lab.name, lab.about)).collect::<String>();
     Command::new("lab")
         .about("Repeat published experiments; a page with the published numbers, ours, and a verdict for each claim")
         .before_help("Examples:\n  gnomon lab                            the list\n  gnomon lab loader\n  gnomon lab imux 7 --scale 0.2 --seeds 5\n  gnomon lab all --size small -o results\n  gnomon lab all --report-only -o results")
         .after_help(format!(
-            "Laboratories:\n{names}  {ALL:<13}all of them\n\nWhat was run already, with the same DIR and size, is not run again; to repeat it, remove DIR. Exit status: 0 \
+            "Laboratories:\n{names}  {ALL:<width$}all of them\n\nWhat was run already, with the same DIR and size, is not run again; to repeat it, remove DIR. Exit status: 0 \
              all runs are there, 1 some failed, 2 bad input, 128 and the signal's number when interrupted. More: docs/lab.md"
         ))
         .arg(Arg::new("name").value_name("NAME").num_args(0..).value_parser(name).help("Which; the list without it"))
@@ -103,7 +104,13 @@ fn name(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     let names: Vec<&str> = LABS.iter().map(|lab| lab.name).collect();
-    Err(format!("there are {} and {ALL}", names.join(", ")))
+    let figures: String = LABS
+        .iter()
+        .map(|lab| (lab.name, ::lab::figures(lab.name)))
+        .filter(|(_, figures)| !figures.is_empty())
+        .map(|(name, figures)| format!("; figures of {name} are {}", figures.join(", ")))
+        .collect();
+    Err(format!("there are {} and {ALL}{figures}", names.join(", ")))
 }
 
 fn scale(text: &str) -> Result<f64, String> {

@@ -4,13 +4,16 @@ use super::{command, complain, show, status};
 use scenario::{Role, options};
 use std::fmt::Write;
 
-const TOPICS: [(&str, &str, &str); 7] = [
+const TOPICS: [(&str, &str, &str); 10] = [
     ("experiment", "how an experiment file is written", include_str!("topics/experiment.txt")),
     ("options", "every option, its default and its meaning", ""),
     ("data", "what a run leaves in its data directory", include_str!("topics/data.txt")),
     ("exit-codes", "what exit statuses mean", include_str!("topics/exit-codes.txt")),
     ("environment", "what Gnomon takes from its surroundings", include_str!("topics/environment.txt")),
     ("isolation", "what guests can reach, and what they cannot", include_str!("topics/isolation.txt")),
+    ("provenance", "what is recorded of packets and bytes", include_str!("topics/provenance.txt")),
+    ("designs", "what lies between relays of Tor, by choice", include_str!("topics/designs.txt")),
+    ("attacks", "attacks on relays of a private network", include_str!("topics/attacks.txt")),
     ("ranks", "runs over several processes and machines", include_str!("topics/ranks.txt")),
 ];
 
