@@ -182,6 +182,10 @@ impl Kernel {
             Some(position) => position,
             None => self.regular(id)?.offset,
         };
+        // What would reach beyond all places (`rw_verify_area`), then what files of this kind cannot have.
+        if !append && start.saturating_add(source.remaining() as u64) > i64::MAX as u64 {
+            return Err(Errno::EINVAL);
+        }
         let longest = self.regular(id)?.longest();
         if start >= longest {
             return Err(Errno::EFBIG);

@@ -719,6 +719,7 @@ fn file_subject(ctx: &mut Ctx<'_>, id: FileId) -> Result<Subject, Outcome> {
             let (mode, (user, group)) = pair.map_or((0, (0, 0)), |pair| (pair.mode, pair.owner));
             return Ok(Subject::Terminal(tty, Permissions { mode: S_IFCHR | mode, user, group }));
         }
+        FileKind::Device(_) | FileKind::Terminal(_) => ctx.kernel.describe_file(id),
         FileKind::Event(_)
         | FileKind::Timer(_)
         | FileKind::Signals(_)
