@@ -45,6 +45,11 @@ fn a_secret_is_followed_to_those_that_have_it() {
     let whole = leak(&format!("{address}+{bytes}"), &[]);
     assert_eq!(readers(&whole), [("peer2", 1, 42), ("peer4", 1, 42), ("friend", 2, 42)]);
     assert_eq!((&whole["from"][0]["writes"], whole["packets"].as_array().unwrap().len()), (&Value::from(2), 3));
+    let sure = |of: &Value| of["sure"].as_bool().unwrap();
+    let hosts = whole["hosts"].as_array().unwrap().iter();
+    let hosts: Vec<(&str, bool)> = hosts.map(|one| (one["host"].as_str().unwrap(), sure(one))).collect();
+    assert_eq!(hosts, [("friend", false), ("peer2", true), ("peer4", true)]);
+    assert_eq!(whole["packets"].as_array().unwrap().iter().filter(|one| sure(one)).count(), 2);
     // A part of it is told from the rest, and so is the memory of another host.
     let part = leak(&format!("{address}+7"), &["--host", "holder"]);
     assert_eq!(readers(&part)[..2], [("peer2", 1, 7), ("peer4", 1, 7)]);

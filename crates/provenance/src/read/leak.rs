@@ -1,8 +1,8 @@
-//! What leaked from a range of memory: the packets that carried its bytes, the hosts that these reached, and the programs that read them,
-//! from packets or from programs that passed them on.
+//! What leaked from a range of memory: the packets with its bytes, the hosts that got these packets, and the programs that read the bytes,
+//! directly or from a program that may have passed them on.
 //!
-//! The record knows which bytes a program gave to a socket by their address. What the program copied elsewhere before, it does not know;
-//! of a write of several pieces (`writev`) it knows the first one's address.
+//! A record has the address from which a program gave bytes to a socket. It does not show copies that the program made earlier, and of a
+//! write of several pieces (`writev`) it has only the address of the first.
 
 use super::memory::address_of;
 use super::text::moment;
@@ -69,6 +69,21 @@ struct Part {
     sure: bool,
 }
 
+impl Part {
+    /// Whether a packet of its stream has some of it. The packet also tells whether it is a datagram, of which only the whole is known.
+    fn is_in(&mut self, sent: &Sent) -> bool {
+        if sent.protocol == TCP {
+            return self.offsets.start < sent.offset + sent.payload && sent.offset < self.offsets.end;
+        }
+        let is_it = sent.offset == self.write.offset;
+        if is_it {
+            // The number of a packet in the place of an offset.
+            self.offsets = sent.offset..sent.offset;
+        }
+        is_it
+    }
+}
+
 /// That bytes came to a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
@@ -85,7 +100,7 @@ pub struct Arrival {
     pub first_ns: u64,
 }
 
-/// What a program gave to sockets out of the range.
+/// How much of the range a program gave to sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Given {
     pub writes: u64,
@@ -99,8 +114,8 @@ pub struct Leak {
     pub range: AddressRange,
     pub from: BTreeMap<Program, Given>,
     pub arrivals: Vec<Arrival>,
-    /// Packets that carried them, in the order of their numbers.
-    pub packets: Vec<Sent>,
+    /// Packets with them, in the order of their numbers, and whether it is known that they have the same bytes.
+    pub packets: Vec<(Sent, bool)>,
 }
 
 impl Record {
@@ -129,8 +144,9 @@ impl Record {
             parts = self.passed_on(&reads, sure)?;
             parts.retain(|part| followed.insert(part.write.write));
         }
-        leak.packets.sort_by_key(|sent| sent.packet);
-        leak.packets.dedup_by_key(|sent| sent.packet);
+        // Of two verdicts about a packet the sure one stays.
+        leak.packets.sort_by_key(|(sent, sure)| (sent.packet, !sure));
+        leak.packets.dedup_by_key(|(sent, _)| sent.packet);
         leak.arrivals.sort_by_key(|arrival| (arrival.hop, arrival.first_ns, arrival.to));
         Ok(leak)
     }
@@ -151,29 +167,24 @@ impl Record {
     }
 
     /// The packets that carried them. Of datagrams the parts become whole.
-    fn carriers(&self, parts: &mut [Part]) -> Result<Vec<Sent>> {
+    fn carriers(&self, parts: &mut [Part]) -> Result<Vec<(Sent, bool)>> {
         let by_stream = by_stream(parts);
         let tests = [("stream", span(by_stream.keys().copied())), ("payload", 1..=u64::MAX)];
         let least = parts.iter().map(|part| part.offsets.start).min().unwrap_or(0).saturating_sub(MOST_PAYLOAD);
         let most = parts.iter().map(|part| part.offsets.end.max(part.write.offset)).max().unwrap_or(0);
         let offsets = ("offset", least.min(parts.iter().map(|part| part.write.offset).min().unwrap_or(0))..=most);
         let [stream, payload] = tests;
-        let mut carriers = self.rows::<Sent>(ANY, &[stream, payload, offsets], usize::MAX)?;
-        carriers.retain(|sent| {
-            let Some(places) = by_stream.get(&sent.stream) else { return false };
-            places.iter().any(|place| {
+        let mut carriers = Vec::new();
+        for sent in self.rows::<Sent>(ANY, &[stream, payload, offsets], usize::MAX)? {
+            let mut verdict = None;
+            for place in by_stream.get(&sent.stream).into_iter().flatten() {
                 let part = &mut parts[*place];
-                if sent.protocol == TCP {
-                    return part.offsets.start < sent.offset + sent.payload && sent.offset < part.offsets.end;
+                if part.is_in(&sent) {
+                    verdict = Some(verdict.unwrap_or(false) || part.sure);
                 }
-                let is_it = sent.offset == part.write.offset;
-                if is_it {
-                    // The number of a packet in the place of an offset.
-                    part.offsets = sent.offset..sent.offset;
-                }
-                is_it
-            })
-        });
+            }
+            carriers.extend(verdict.map(|sure| (sent, sure)));
+        }
         Ok(carriers)
     }
 
@@ -211,7 +222,7 @@ impl Record {
         Ok(reads)
     }
 
-    /// What programs wrote after they had read them; with `sure` only where it is the same bytes.
+    /// The writes that may follow from these reads; with `sure` only those known to hold the same bytes.
     fn passed_on(&self, reads: &FastMap<u64, bool>, sure: bool) -> Result<Vec<Part>> {
         let mut causes = match reads.is_empty() {
             true => Vec::new(),
@@ -283,12 +294,12 @@ impl Leak {
         self.from.is_empty()
     }
 
-    /// Packets and their bytes, by the host that they were for.
-    fn hosts(&self) -> BTreeMap<u64, (u64, u64)> {
+    /// Packets and their bytes, by the host that they were for, and whether one of them is sure to have the bytes.
+    fn hosts(&self) -> BTreeMap<u64, (u64, u64, bool)> {
         let mut hosts = BTreeMap::new();
-        for sent in self.packets.iter().filter(|sent| sent.fate != SentFate::Lost as u64) {
-            let (packets, bytes): &mut (u64, u64) = hosts.entry(sent.to_host).or_default();
-            (*packets, *bytes) = (*packets + 1, *bytes + sent.payload);
+        for (sent, is_sure) in self.packets.iter().filter(|(sent, _)| sent.fate != SentFate::Lost as u64) {
+            let (packets, bytes, sure): &mut (u64, u64, bool) = hosts.entry(sent.to_host).or_default();
+            (*packets, *bytes, *sure) = (*packets + 1, *bytes + sent.payload, *sure || *is_sure);
         }
         hosts
     }
@@ -321,12 +332,17 @@ impl Leak {
         }
         let hosts = self.hosts();
         out += &format!("\nHosts that packets with them were carried to ({}):\n", hosts.len());
-        for (host, (packets, bytes)) in &hosts {
+        for (host, (packets, bytes, sure)) in &hosts {
+            let perhaps = if *sure { "" } else { "; perhaps" };
             let unread = if read.contains(host) { "" } else { "; nobody there read them" };
-            out +=
-                &format!("  {:<32} {bytes:>12} bytes in {}{unread}\n", record.host(*host), counted(*packets, "packet"));
+            out += &format!(
+                "  {:<32} {bytes:>12} bytes in {}{perhaps}{unread}\n",
+                record.host(*host),
+                counted(*packets, "packet")
+            );
         }
-        let names: Vec<String> = self.packets.iter().take(MOST_PACKETS).map(|sent| record.name(sent.packet)).collect();
+        let names: Vec<String> =
+            self.packets.iter().take(MOST_PACKETS).map(|(sent, _)| record.name(sent.packet)).collect();
         let rest = self.packets.len() - names.len();
         let more = if rest > 0 { format!(" and {rest} more (--json has all)") } else { String::new() };
         out + &format!("\nPackets ('gnomon packet' shows one): {}{more}\n", names.join(" "))
@@ -341,13 +357,14 @@ impl Leak {
                 "bytes": arrival.bytes, "address": format!("{:#x}", arrival.address), "first_ns": arrival.first_ns,
             })
         };
-        let host = |(host, (packets, bytes)): (u64, (u64, u64))| json!({ "host": record.host(host), "packets": packets, "bytes": bytes });
+        let host = |(host, (packets, bytes, sure)): (u64, (u64, u64, bool))| json!({ "host": record.host(host), "packets": packets, "bytes": bytes, "sure": sure });
+        let packet = |(sent, sure): &(Sent, bool)| json!({ "packet": record.name(sent.packet), "sure": sure });
         json!({
             "addresses": self.range.to_string(),
             "from": self.from.iter().map(given).collect::<Vec<_>>(),
             "read_by": self.arrivals.iter().map(arrival).collect::<Vec<_>>(),
             "hosts": self.hosts().into_iter().map(host).collect::<Vec<_>>(),
-            "packets": self.packets.iter().map(|sent| record.name(sent.packet)).collect::<Vec<_>>(),
+            "packets": self.packets.iter().map(packet).collect::<Vec<_>>(),
         })
     }
 }
