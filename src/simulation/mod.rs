@@ -155,7 +155,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let mut accounting = Accounting::begin();
     let watch = Watch::start(plan, accounting.workers(), options.abandon);
     if let Some(limit) = plan.experimental.memory_limit {
-        guest::limit_memory(limit.0.0);
+        guest::limit_memory(limit.bytes());
     }
     guest::map_arenas().map_err(|error| RunError::Machine(error.to_string()))?;
     let directory = &options.directory;
@@ -469,7 +469,7 @@ fn build_hosts(
     let seeds = SeedTree::new(plan.general.seed.into());
     let mut pool = OutputPool::new(64);
     let mut hosts = Vec::with_capacity(plan.hosts.len());
-    let wishes: Vec<_> = plan.hosts.iter().map(|host| host.options.address_space.map(|bytes| bytes.0.0)).collect();
+    let wishes: Vec<_> = plan.hosts.iter().map(|host| host.options.address_space.map(|size| size.bytes())).collect();
     let regions = guest::HostRegion::cut(&wishes).ok_or_else(|| {
         let text = "hosts ask for more addresses (address_space) than the 64 TiB that there are for all of them";
         RunError::Machine(text.to_owned())
@@ -517,7 +517,7 @@ fn places_of(host: &HostPlan) -> impl Iterator<Item = (IpAddr, HostId)> {
 }
 
 fn network_settings(plan: &Plan, names: &[HostName]) -> NetworkSettings {
-    let bytes = |size: scenario::SocketBuffer| u32::try_from(size.0.0).unwrap_or(u32::MAX);
+    let bytes = |size: scenario::SocketBuffer| u32::try_from(size.bytes()).unwrap_or(u32::MAX);
     let options = &plan.experimental;
     let mut settings = NetworkSettings::new(names);
     settings.stack.recv_buffer = bytes(options.socket_recv_buffer);

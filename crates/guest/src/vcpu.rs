@@ -238,7 +238,7 @@ impl Vcpu {
     /// Takes what a full save left in the worker: in the fast form when it holds nothing else, so that few vcpus have an area of their own.
     #[cold]
     fn take_full_state(&mut self, worker: &mut Worker) {
-        /// What every component but AMX's needs.
+        /// Bytes of the area when no component is AMX's.
         const WITHOUT_AMX: usize = 4096;
         const AMX: u32 = 0x6_0000;
         let saved = &mut worker.state.scratch;

@@ -140,7 +140,7 @@ fn check_name(name: &str) -> Result<(), String> {
     if name.split('.').any(|label| !(1..=63).contains(&label.len())) {
         return Err("between its dots a host's name has 1 to 63 characters".into());
     }
-    // Whatever resolves names takes the former for addresses, and the latter stand in every /etc/hosts.
+    // The resolver reads the former as addresses; the latter stand in every /etc/hosts.
     const OWN: [&str; 5] = ["localhost", "ip6-localhost", "ip6-loopback", "ip6-allnodes", "ip6-allrouters"];
     if name.parse::<Ipv4Addr>().is_ok() || OWN.contains(&name) {
         return Err(format!("'{name}' means an address to programs; give the host another name"));

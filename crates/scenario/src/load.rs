@@ -159,7 +159,7 @@ impl Parts {
         let mut left = ALL.saturating_sub(self.hosts.len() as u64 * BLOCK);
         for host in &self.hosts {
             let Some(asked) = host.options.address_space else { continue };
-            let asked = asked.0.0.next_multiple_of(BLOCK);
+            let asked = asked.bytes().next_multiple_of(BLOCK);
             let Some(rest) = left.checked_sub(asked) else {
                 let key = join(&join("hosts", &host.name), "host_options.address_space");
                 let message = format!(

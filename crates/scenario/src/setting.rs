@@ -126,7 +126,14 @@ impl Setting for ByteSize {
 
 /// A size of `LEAST` to `MOST` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SizeWithin<const LEAST: u64, const MOST: u64>(pub ByteSize);
+pub struct SizeWithin<const LEAST: u64, const MOST: u64>(ByteSize);
+
+impl<const LEAST: u64, const MOST: u64> SizeWithin<LEAST, MOST> {
+    /// In bytes.
+    pub fn bytes(self) -> u64 {
+        self.0.0
+    }
+}
 
 /// The addresses of one host: what an ordinary process takes at first, up to all of the arenas but their last part.
 pub type AddressSpace = SizeWithin<{ 256 << 20 }, { 63 << 40 }>;

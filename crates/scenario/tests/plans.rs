@@ -91,8 +91,8 @@ fn a_real_experiment_means_what_it_says() {
     assert_eq!(plan.experimental.strace_logging_mode, StraceMode::Deterministic);
     assert_eq!(plan.experimental.interface_qdisc, QueueDiscipline::RoundRobin);
     assert_eq!(plan.topology.model(), NetworkModel::Gnomon);
-    assert_eq!(plan.experimental.socket_send_buffer.0, ByteSize(16_384));
-    assert_eq!(plan.experimental.socket_recv_buffer.0, ByteSize(131_072));
+    assert_eq!(plan.experimental.socket_send_buffer.bytes(), 16_384);
+    assert_eq!(plan.experimental.socket_recv_buffer.bytes(), 131_072);
     assert_eq!((plan.graph.nodes, plan.graph.edges, plan.graph.directed), (2, 2, false));
     assert!(plan.topology.is_bootstrapping(SimTime::from_nanos(299_999_999_999)));
 

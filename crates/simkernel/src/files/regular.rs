@@ -182,7 +182,7 @@ impl Kernel {
             Some(position) => position,
             None => self.regular(id)?.offset,
         };
-        // What would reach beyond all places (`rw_verify_area`), then what files of this kind cannot have.
+        // A place beyond the last one is refused (`rw_verify_area`) before a file's own limit.
         if !append && start.saturating_add(source.remaining() as u64) > i64::MAX as u64 {
             return Err(Errno::EINVAL);
         }
