@@ -5,7 +5,6 @@ use crate::network::{Current, Relay};
 use onion::directory::Weights;
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
-use std::rc::Rc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
@@ -49,27 +48,27 @@ pub fn is_possible_guard(relay: &Relay) -> bool {
 
 /// Whether it lets out to this port.
 pub fn lets_out(relay: &Relay, port: u16) -> bool {
-    !relay.entry.flags.bad_exit && relay.more.ports.accepts(port)
+    !relay.entry.flags.bad_exit && relay.operator.ports.accepts(port)
 }
 
 /// Whether two relays may not be in one circuit: the same, of one /16 if that counts, of one family.
 pub fn are_close(a: &Relay, b: &Relay, distinct_subnets: bool) -> bool {
     let subnet = |relay: &Relay| relay.entry.address.to_bits() >> 16;
-    let names = |one: &Relay, other: &Relay| one.more.family.contains(&other.entry.fingerprint);
+    let names = |one: &Relay, other: &Relay| one.operator.family.contains(&other.entry.fingerprint);
     a.entry.fingerprint == b.entry.fingerprint
         || (distinct_subnets && subnet(a) == subnet(b))
         || (names(a, b) && names(b, a))
-        || a.more.family_ids.iter().any(|id| b.more.family_ids.contains(id))
+        || a.operator.family_ids.iter().any(|id| b.operator.family_ids.contains(id))
 }
 
 /// One of those that fit, by weight; where none has any, each is as likely.
-pub fn draw(
-    current: &Current,
+pub fn draw<'n>(
+    current: &'n Current,
     position: Position,
     random: &mut ChaCha20Rng,
     fits: impl Fn(&Relay) -> bool,
-) -> Option<Rc<Relay>> {
-    let fitting: Vec<(&Rc<Relay>, u64)> = current
+) -> Option<&'n Relay> {
+    let fitting: Vec<(&Relay, u64)> = current
         .relays
         .iter()
         .filter(|relay| fits(relay))
@@ -80,7 +79,7 @@ pub fn draw(
         return None;
     }
     if total == 0 {
-        return Some(Rc::clone(fitting[below(fitting.len() as u64, random) as usize].0));
+        return Some(fitting[below(fitting.len() as u64, random) as usize].0);
     }
     let mut place = below(total, random);
     let (relay, _) = fitting.into_iter().find(|(_, weight)| {
@@ -88,7 +87,7 @@ pub fn draw(
         place = place.saturating_sub(*weight);
         is_here
     })?;
-    Some(Rc::clone(relay))
+    Some(relay)
 }
 
 /// A number below `end`, each as likely.
@@ -97,7 +96,7 @@ pub fn below(end: u64, random: &mut ChaCha20Rng) -> u64 {
 }
 
 /// An exit for this port.
-pub fn exit(current: &Current, port: u16, random: &mut ChaCha20Rng) -> Option<Rc<Relay>> {
+pub fn exit<'n>(current: &'n Current, port: u16, random: &mut ChaCha20Rng) -> Option<&'n Relay> {
     let is_stable = |relay: &Relay| relay.entry.flags.stable || !LONG_LIVED.contains(&port);
     let fast = draw(current, Position::Exit, random, |relay| {
         relay.entry.flags.fast && is_stable(relay) && lets_out(relay, port)
@@ -106,12 +105,12 @@ pub fn exit(current: &Current, port: u16, random: &mut ChaCha20Rng) -> Option<Rc
 }
 
 /// A middle relay between two others.
-pub fn middle(
-    current: &Current,
+pub fn middle<'n>(
+    current: &'n Current,
     others: &[&Relay],
     distinct_subnets: bool,
     random: &mut ChaCha20Rng,
-) -> Option<Rc<Relay>> {
+) -> Option<&'n Relay> {
     let is_apart = |relay: &Relay| others.iter().all(|other| !are_close(relay, other, distinct_subnets));
     let fast = draw(current, Position::Middle, random, |relay| relay.entry.flags.fast && is_apart(relay));
     fast.or_else(|| draw(current, Position::Middle, random, is_apart))
@@ -135,8 +134,8 @@ mod tests {
         let mut network = network(vec![guard, other]);
         let current = network.current.as_mut().unwrap();
         let share = |current: &Current, position, random: &mut ChaCha20Rng| {
-            let of_first = |relay: &Rc<Relay>| relay.entry.fingerprint == [1; 20];
-            (0..4000).filter(|_| draw(current, position, random, |_| true).as_ref().is_some_and(of_first)).count()
+            let of_first = |relay: &Relay| relay.entry.fingerprint == [1; 20];
+            (0..4000).filter(|_| draw(current, position, random, |_| true).is_some_and(of_first)).count()
         };
         let mut random = random();
         let at_first = share(current, Position::Middle, &mut random);
@@ -151,9 +150,9 @@ mod tests {
     #[test]
     fn exits_let_out_to_the_port() {
         let only = |ports: &str| Ports::read(ports).unwrap();
-        let web = relay(1, |entry, more| (entry.flags.exit, more.ports) = (true, only("accept 80,443")));
-        let bad = relay(2, |entry, more| (entry.flags.bad_exit, more.ports) = (true, only("reject 25")));
-        let shell = relay(3, |entry, more| (entry.flags.stable, more.ports) = (false, only("accept 22")));
+        let web = relay(1, |entry, operator| (entry.flags.exit, operator.ports) = (true, only("accept 80,443")));
+        let bad = relay(2, |entry, operator| (entry.flags.bad_exit, operator.ports) = (true, only("reject 25")));
+        let shell = relay(3, |entry, operator| (entry.flags.stable, operator.ports) = (false, only("accept 22")));
         let network = network(vec![web, bad, shell]);
         let current = network.current.as_ref().unwrap();
         for _ in 0..20 {
@@ -166,16 +165,16 @@ mod tests {
     #[test]
     fn relays_of_one_operator_are_not_in_one_circuit() {
         let says = |number: u8, of: u8| {
-            relay(number, |entry, more| {
+            relay(number, |entry, operator| {
                 entry.address = std::net::Ipv4Addr::new(20, number / 2, 0, number);
-                more.family = Box::new([[of; 20]]);
+                operator.family = Box::new([[of; 20]]);
             })
         };
         let (one, other, third) = (says(1, 2), says(2, 1), says(3, 2));
         assert!(are_close(&one, &other, false), "both say so");
         assert!(!are_close(&one, &third, false) && are_close(&one, &one, false));
         assert!(!are_close(&other, &third, false) && are_close(&other, &third, true), "of one /16");
-        let family = |number| relay(number, |_, more| more.family_ids = Box::new([[9; 20]]));
+        let family = |number| relay(number, |_, operator| operator.family_ids = Box::new([[9; 20]]));
         assert!(are_close(&family(5), &family(6), false));
     }
 

@@ -9,7 +9,6 @@ use onion::handshake::{Kind, fast, ntor, puzzle};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
-use std::rc::Rc;
 
 /// Data cells that may be under way on a circuit, and how many one SENDME allows again (tor-spec, "Circuit-level flow control").
 pub const CIRCUIT_WINDOW: u32 = 1000;
@@ -45,8 +44,8 @@ impl From<&Relay> for Hop {
         Hop {
             address: SocketAddrV4::new(relay.entry.address, relay.entry.or_port),
             fingerprint: relay.entry.fingerprint,
-            ed25519: relay.more.ed25519,
-            onion_key: Some(relay.more.onion_key),
+            ed25519: relay.ed25519,
+            onion_key: Some(relay.onion_key),
             puzzle_effort: 0,
         }
     }
@@ -85,7 +84,7 @@ pub struct Circuit {
     /// Those that are still to be reached, the nearest first.
     ahead: VecDeque<Hop>,
     /// The relay from which streams leave.
-    pub exit: Option<Rc<Relay>>,
+    pub exit: Option<Box<Relay>>,
     route: Route,
     handshake: Option<Handshake>,
     /// A part of the attack that it is of needs no cell of it any more.
@@ -117,7 +116,7 @@ pub struct Outgoing {
 }
 
 impl Circuit {
-    pub fn new(purpose: Purpose, channel: u64, hops: Vec<Hop>, exit: Option<Rc<Relay>>, now_ms: u64) -> Circuit {
+    pub fn new(purpose: Purpose, channel: u64, hops: Vec<Hop>, exit: Option<Box<Relay>>, now_ms: u64) -> Circuit {
         Circuit {
             purpose,
             channel,
@@ -297,7 +296,7 @@ mod tests {
     #[test]
     fn it_is_built_hop_by_hop() {
         let (one, other) = (relay(1, |_, _| {}), relay(2, |_, _| {}));
-        let hops = vec![Hop::from(&*one), Hop::from(&*other)];
+        let hops = vec![Hop::from(&one), Hop::from(&other)];
         let mut circuit = Circuit::new(Purpose::General, 0, hops, None, 0);
         assert_eq!(circuit.go_on([7; 32], 0, |_| {}).unwrap().command, Command::CREATE2);
         assert!(circuit.answered(Command::CREATED_FAST, &[0; 40]).is_err(), "another handshake's answer");
@@ -325,8 +324,8 @@ mod tests {
 
     #[test]
     fn streams_share_it_as_their_users_allow() {
-        let exit = relay(3, |_, more| more.ports = Ports::read("accept 80").unwrap());
-        let mut circuit = Circuit::new(Purpose::General, 0, vec![Hop::from(&*exit)], Some(exit), 0);
+        let exit = relay(3, |_, operator| operator.ports = Ports::read("accept 80").unwrap());
+        let mut circuit = Circuit::new(Purpose::General, 0, vec![Hop::from(&exit)], Some(Box::new(exit)), 0);
         let one: Isolation = Some(Box::new([1]));
         assert!(circuit.is_clean() && circuit.takes(&one, 80, 10, 0) && circuit.takes(&None, 80, 10, 0));
         assert!(!circuit.takes(&None, 22, 10, 0));

@@ -8,7 +8,6 @@ use std::fmt::Write;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 /// Guards that are tried in their order before others are drawn (guard-spec, `guard-n-primary-guards`).
 const PRIMARY: usize = 3;
@@ -48,14 +47,14 @@ impl Guards {
 
     /// The guard for a circuit that ends at `exit`; draws others where those that are there do not do. An error tells that the
     /// file cannot be written.
-    pub fn choose(
+    pub fn choose<'n>(
         &mut self,
-        network: &Network,
+        network: &'n Network,
         exit: Option<&Relay>,
         distinct_subnets: bool,
         now_ms: u64,
         random: &mut ChaCha20Rng,
-    ) -> Result<Option<Rc<Relay>>, String> {
+    ) -> Result<Option<&'n Relay>, String> {
         let Some(current) = &network.current else { return Ok(None) };
         loop {
             let found = self.first(network, exit, distinct_subnets, now_ms);
@@ -72,11 +71,11 @@ impl Guards {
         }
     }
 
-    fn first(&self, network: &Network, exit: Option<&Relay>, distinct: bool, now_ms: u64) -> Option<Rc<Relay>> {
+    fn first<'n>(&self, network: &'n Network, exit: Option<&Relay>, distinct: bool, now_ms: u64) -> Option<&'n Relay> {
         let is_up = |guard: &&Guard| guard.failed_ms.is_none_or(|failed| failed + AGAIN_MS <= now_ms);
         let known = |guard: &Guard| network.with_fingerprint(&guard.fingerprint);
         let fits =
-            |relay: &Rc<Relay>| is_possible_guard(relay) && exit.is_none_or(|exit| !are_close(relay, exit, distinct));
+            |relay: &&Relay| is_possible_guard(relay) && exit.is_none_or(|exit| !are_close(relay, exit, distinct));
         let up = self.sampled.iter().filter(is_up).filter_map(known).find(fits);
         // If none answers, it is this end's network that is down.
         up.or_else(|| self.sampled.iter().filter_map(known).find(fits))
@@ -94,7 +93,7 @@ impl Guards {
         for guard in &self.sampled {
             text += &HEXUPPER.encode(&guard.fingerprint);
             let relay = network.with_fingerprint(&guard.fingerprint);
-            let _ = writeln!(text, " {}", relay.as_ref().map_or("", |relay| &relay.entry.nickname));
+            let _ = writeln!(text, " {}", relay.map_or("", |relay| &relay.entry.nickname));
         }
         // Whole, whenever the program ends.
         let new = self.file.with_extension("new");
@@ -145,13 +144,13 @@ mod tests {
             guards.choose(&network, exit, true, now_ms, &mut random).unwrap().unwrap()
         };
         let first = choose(&mut guards, None, 0);
-        let second = choose(&mut guards, Some(&first), 0);
+        let second = choose(&mut guards, Some(first), 0);
         assert_ne!(first.entry.fingerprint, second.entry.fingerprint);
         guards.report(&first.entry.fingerprint, false, 5);
-        assert!(Rc::ptr_eq(&choose(&mut guards, None, 6), &second));
-        assert!(Rc::ptr_eq(&choose(&mut guards, None, 5 + AGAIN_MS), &first), "it is tried again");
+        assert!(choose(&mut guards, None, 6) == second);
+        assert!(choose(&mut guards, None, 5 + AGAIN_MS) == first, "it is tried again");
         guards.report(&first.entry.fingerprint, false, 5 + AGAIN_MS);
         guards.report(&first.entry.fingerprint, true, 6 + AGAIN_MS);
-        assert!(Rc::ptr_eq(&choose(&mut guards, None, 7 + AGAIN_MS), &first));
+        assert!(choose(&mut guards, None, 7 + AGAIN_MS) == first);
     }
 }

@@ -1,14 +1,20 @@
 //! What is known of the network: the consensus that a majority of the authorities has signed, and the microdescriptors that it names.
 
-use onion::directory::{Consensus, Entry, KeyCertificate, Microdescriptor, Preamble, SignedConsensus, Weights};
-use std::collections::BTreeMap;
+use onion::directory::{
+    Consensus, Entry, KeyCertificate, Microdescriptor, Operator, Preamble, SignedConsensus, Weights,
+};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// A relay of which all is known that a circuit needs.
-#[derive(Debug)]
+/// A relay of which all is known that a circuit needs. Each client keeps all of them, so they lie in one block, without memory of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relay {
     pub entry: Entry,
-    pub more: Rc<Microdescriptor>,
+    /// For ntor.
+    pub onion_key: [u8; 32],
+    pub ed25519: Option<[u8; 32]>,
+    /// Shared by the relays of which the same is said.
+    pub operator: Rc<Operator>,
 }
 
 /// The share of the relays whose microdescriptors must be there before circuits are built, in hundredths: tor wants 60 % of the paths.
@@ -35,7 +41,8 @@ pub struct Current {
     pub fresh_until_s: u64,
     pub valid_until_s: u64,
     pub weights: Weights,
-    pub relays: Vec<Rc<Relay>>,
+    /// By fingerprint.
+    pub relays: Vec<Relay>,
     missing: Vec<Entry>,
 }
 
@@ -111,17 +118,15 @@ impl Network {
     }
 
     fn adopt(&mut self, consensus: Consensus) {
-        let known: BTreeMap<[u8; 32], &Rc<Relay>> =
-            self.current.iter().flat_map(|current| &current.relays).map(|relay| (relay.more.digest, relay)).collect();
+        let relays = self.current.iter().flat_map(|current| &current.relays);
+        let known: BTreeMap<[u8; 32], &Relay> = relays.map(|relay| (relay.entry.microdescriptor, relay)).collect();
         let Consensus { preamble: Preamble { valid_after_s, fresh_until_s, valid_until_s, .. }, weights, relays } =
             consensus;
         let mut coming =
             Current { valid_after_s, fresh_until_s, valid_until_s, weights, relays: Vec::new(), missing: Vec::new() };
         for entry in relays.into_iter().filter(|entry| entry.flags.running && entry.flags.valid) {
             match known.get(&entry.microdescriptor) {
-                // What has not changed is kept once.
-                Some(relay) if relay.entry == entry => coming.relays.push(Rc::clone(relay)),
-                Some(relay) => coming.relays.push(Rc::new(Relay { entry, more: relay.more.clone() })),
+                Some(relay) => coming.relays.push(Relay { entry, ..(*relay).clone() }),
                 None => coming.missing.push(entry),
             }
         }
@@ -133,15 +138,21 @@ impl Network {
     pub fn take_microdescriptors(&mut self, text: &str) -> usize {
         let Some(coming) = &mut self.coming else { return 0 };
         let before = coming.missing.len();
-        let came = Microdescriptor::read_all(text).into_iter().map(|one| (one.digest, Rc::new(one)));
-        let came: BTreeMap<[u8; 32], Rc<Microdescriptor>> = came.collect();
-        for entry in std::mem::take(&mut coming.missing) {
-            match came.get(&entry.microdescriptor) {
-                Some(more) => coming.relays.push(Rc::new(Relay { entry, more: more.clone() })),
-                None => coming.missing.push(entry),
-            }
-        }
-        let found = before - coming.missing.len();
+        let came = Microdescriptor::read_all(text).into_iter().map(|one| (one.digest, one));
+        let came: BTreeMap<[u8; 32], Microdescriptor> = came.collect();
+        let mut operators: BTreeSet<Rc<Operator>> =
+            coming.relays.iter().map(|relay| Rc::clone(&relay.operator)).collect();
+        let Current { relays, missing, .. } = coming;
+        relays.reserve_exact(missing.len());
+        missing.retain(|entry| {
+            let Some(Microdescriptor { onion_key, ed25519, operator, .. }) = came.get(&entry.microdescriptor) else {
+                return true;
+            };
+            let operator = share(&mut operators, operator);
+            relays.push(Relay { entry: *entry, onion_key: *onion_key, ed25519: *ed25519, operator });
+            false
+        });
+        let found = before - missing.len();
         self.settle(false);
         found
     }
@@ -169,19 +180,29 @@ impl Network {
     }
 
     /// A relay by its nickname or fingerprint.
-    pub fn named(&self, name: &str) -> Option<Rc<Relay>> {
+    pub fn named(&self, name: &str) -> Option<&Relay> {
         let fingerprint = onion_program::torrc::fingerprint(name);
-        let is_it = |relay: &&Rc<Relay>| match fingerprint {
+        let is_it = |relay: &&Relay| match fingerprint {
             Some(fingerprint) => relay.entry.fingerprint == fingerprint,
-            None => *relay.entry.nickname == *name,
+            None => relay.entry.nickname == *name,
         };
-        self.current.as_ref()?.relays.iter().find(is_it).cloned()
+        self.current.as_ref()?.relays.iter().find(is_it)
     }
 
-    pub fn with_fingerprint(&self, fingerprint: &[u8; 20]) -> Option<Rc<Relay>> {
+    pub fn with_fingerprint(&self, fingerprint: &[u8; 20]) -> Option<&Relay> {
         let relays = &self.current.as_ref()?.relays;
-        relays.iter().find(|relay| relay.entry.fingerprint == *fingerprint).cloned()
+        relays.iter().find(|relay| relay.entry.fingerprint == *fingerprint)
     }
+}
+
+/// The one that says the same, or this one.
+fn share(operators: &mut BTreeSet<Rc<Operator>>, operator: &Operator) -> Rc<Operator> {
+    if let Some(same) = operators.get(operator) {
+        return Rc::clone(same);
+    }
+    let first = Rc::new(operator.clone());
+    operators.insert(Rc::clone(&first));
+    first
 }
 
 impl Current {
@@ -198,14 +219,14 @@ impl Current {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use onion::directory::{ConsensusParameters, Flags, Ports};
+    use onion::directory::{ConsensusParameters, Flags, Nickname};
     use std::net::Ipv4Addr;
 
     /// A relay that is everything, but for what a test changes.
-    pub fn relay(number: u8, change: impl FnOnce(&mut Entry, &mut Microdescriptor)) -> Rc<Relay> {
+    pub fn relay(number: u8, change: impl FnOnce(&mut Entry, &mut Operator)) -> Relay {
         let flags = Flags { fast: true, running: true, stable: true, directory: true, valid: true, ..Flags::default() };
         let mut entry = Entry {
-            nickname: format!("relay{number}").into(),
+            nickname: Nickname::from(&format!("relay{number}")).unwrap(),
             fingerprint: [number; 20],
             address: Ipv4Addr::new(20, number, 0, 1),
             or_port: 9001,
@@ -213,19 +234,12 @@ pub mod tests {
             flags,
             bandwidth: 1000,
         };
-        let mut more = Microdescriptor {
-            digest: [number; 32],
-            onion_key: [number; 32],
-            ed25519: Some([number; 32]),
-            ports: Ports::default(),
-            family: Box::new([]),
-            family_ids: Box::new([]),
-        };
-        change(&mut entry, &mut more);
-        Rc::new(Relay { entry, more: Rc::new(more) })
+        let mut operator = Operator::default();
+        change(&mut entry, &mut operator);
+        Relay { entry, onion_key: [number; 32], ed25519: Some([number; 32]), operator: Rc::new(operator) }
     }
 
-    pub fn network(relays: Vec<Rc<Relay>>) -> Network {
+    pub fn network(relays: Vec<Relay>) -> Network {
         let current = Current {
             valid_after_s: 1000,
             fresh_until_s: 1300,
@@ -245,7 +259,7 @@ pub mod tests {
         let consensus = Consensus {
             preamble: Preamble { valid_after_s: 1300, fresh_until_s: 1600, valid_until_s: 2200, parameters },
             weights: Weights::default(),
-            relays: vec![old.entry.clone(), other.entry.clone()],
+            relays: vec![old.entry, other.entry],
         };
         network.adopt(consensus);
         assert_eq!(network.needs(true), [Need::Microdescriptors(vec![[2; 32]])]);
@@ -255,7 +269,7 @@ pub mod tests {
         network.coming.as_mut().unwrap().missing.clear();
         network.settle(false);
         let current = network.current.as_ref().unwrap();
-        assert!(current.valid_after_s == 1300 && Rc::ptr_eq(&current.relays[0], &old));
+        assert!(current.valid_after_s == 1300 && current.relays == [old]);
         assert_eq!((network.needs(false), network.needs(true)), (vec![], vec![Need::Consensus]));
     }
 

@@ -43,7 +43,7 @@ fn microdescriptors(text: &str) {
         if text.matches("onion-key\n").count() == 1 && text.starts_with("onion-key\n") {
             assert_eq!(read.digest, <[u8; 32]>::from(Sha256::digest(text)));
         }
-        ports(&read.ports);
+        ports(&read.operator.ports);
     }
 }
 

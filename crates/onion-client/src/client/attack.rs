@@ -11,7 +11,6 @@ use onion::circuit::message::{self, Message};
 use onion_program::clock::since_1970;
 use onion_program::log;
 use std::net::SocketAddr;
-use std::rc::Rc;
 
 /// Streams that share a circuit.
 const STREAMS_EACH: usize = 50;
@@ -23,7 +22,7 @@ const AGAIN_MS: u64 = 1000;
 pub struct Attacker {
     wanted: Attack,
     /// The relays on both sides of the victim, where they stay the same.
-    beside: Option<(Rc<Relay>, Rc<Relay>)>,
+    beside: Option<(Relay, Relay)>,
     /// Streams that are still to begin, on circuits that are not yet built.
     to_begin: usize,
     next_turn: u64,
@@ -97,7 +96,7 @@ impl Client {
             return;
         }
         attacker.next_round_ms = now + every_ms;
-        let Some(victim) = self.network.named(&victim) else {
+        let Some(victim) = self.network.named(&victim).cloned() else {
             return log::warn(format_args!("Attack: the consensus has no relay {victim}"));
         };
         let circuits = if kind == Kind::Streams { count.div_ceil(STREAMS_EACH) } else { count };
@@ -108,7 +107,7 @@ impl Client {
         self.tell_attack(&victim);
     }
 
-    fn attack_by_circuit(&mut self, kind: Kind, victim: &Rc<Relay>) {
+    fn attack_by_circuit(&mut self, kind: Kind, victim: &Relay) {
         let Some((before, behind)) = self.beside(kind, victim) else { return };
         let attacker = self.attacker.as_mut().expect("it attacks");
         attacker.begun += 1;
@@ -139,7 +138,7 @@ impl Client {
     }
 
     /// Two other relays: others each time, except that circuits that are to count as active are of one channel, whose share they raise.
-    fn beside(&mut self, kind: Kind, victim: &Rc<Relay>) -> Option<(Rc<Relay>, Rc<Relay>)> {
+    fn beside(&mut self, kind: Kind, victim: &Relay) -> Option<(Relay, Relay)> {
         let attacker = self.attacker.as_mut()?;
         if let Some(beside) = attacker.beside.clone() {
             return Some(beside);
@@ -148,12 +147,13 @@ impl Client {
         let is_other = |relay: &Relay, not: &Relay| relay.entry.fingerprint != not.entry.fingerprint;
         let before = choice::draw(current, Position::Middle, &mut self.random, |relay| is_other(relay, victim))?;
         let behind = choice::draw(current, Position::Middle, &mut self.random, |relay| {
-            is_other(relay, victim) && is_other(relay, &before)
+            is_other(relay, victim) && is_other(relay, before)
         })?;
+        let beside = (before.clone(), behind.clone());
         if kind == Kind::Active {
-            attacker.beside = Some((before.clone(), behind.clone()));
+            attacker.beside = Some(beside.clone());
         }
-        Some((before, behind))
+        Some(beside)
     }
 
     fn tell_attack(&self, victim: &Relay) {
@@ -229,7 +229,7 @@ impl Client {
             attacker.silent.clear();
             attacker.wanted.victim.clone()
         });
-        if let Some(victim) = victim.and_then(|victim| self.network.named(&victim)) {
+        if let Some(victim) = victim.and_then(|victim| self.network.named(&victim).cloned()) {
             self.tell_attack(&victim);
         }
         log::notice("Attack: it is over.");

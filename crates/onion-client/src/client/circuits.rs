@@ -10,7 +10,6 @@ use onion::circuit::message::{self, DestroyReason, Message};
 use onion_program::clock::since_1970;
 use onion_program::log;
 use rand_core::RngCore;
-use std::rc::Rc;
 
 /// Circuits that are kept clean and ready for each port that was asked for (tor's `MIN_CIRCUITS_HANDLING_STREAM`), and for how long after
 /// it was asked for (`PredictedPortsRelevanceTime`), in milliseconds.
@@ -23,7 +22,7 @@ const MOST_FAILURES: u32 = 5;
 
 impl Client {
     /// A path for programs' streams to a port: exit, guard, middle relay, as tor chooses them.
-    fn path(&mut self, port: u16) -> Option<[Rc<Relay>; 3]> {
+    fn path(&mut self, port: u16) -> Option<[Relay; 3]> {
         let now_ms = self.clock.ms();
         let distinct = self.settings.distinct_subnets;
         let current = self.network.usable(since_1970().as_secs())?;
@@ -33,15 +32,15 @@ impl Client {
             return None;
         };
         let guard = if self.settings.keeps_guards {
-            let chosen = self.guards.choose(&self.network, Some(&exit), distinct, now_ms, &mut self.random);
+            let chosen = self.guards.choose(&self.network, Some(exit), distinct, now_ms, &mut self.random);
             chosen.inspect_err(|error| log::warn(error)).ok()??
         } else {
             choice::draw(current, choice::Position::Guard, &mut self.random, |relay| {
-                choice::is_possible_guard(relay) && !are_close(relay, &exit, distinct)
+                choice::is_possible_guard(relay) && !are_close(relay, exit, distinct)
             })?
         };
-        let middle = choice::middle(current, &[&guard, &exit], distinct, &mut self.random)?;
-        Some([guard, middle, exit])
+        let middle = choice::middle(current, &[guard, exit], distinct, &mut self.random)?;
+        Some([guard, middle, exit].map(Relay::clone))
     }
 
     /// Says, once for each consensus, why streams to a port wait.
@@ -67,7 +66,7 @@ impl Client {
         let Some(path) = self.path(port) else { return false };
         let hops = path.iter().map(|relay| self.hop(relay)).collect();
         let [_, _, exit] = path;
-        match self.add_circuit(Purpose::General, hops, Some(exit)) {
+        match self.add_circuit(Purpose::General, hops, Some(Box::new(exit))) {
             Some(serial) => {
                 self.circuits.get_mut(&serial).expect("just added").isolation = isolation;
                 true
@@ -80,7 +79,7 @@ impl Client {
     }
 
     /// A circuit over these hops; begins at once if the channel is there.
-    pub(super) fn add_circuit(&mut self, purpose: Purpose, hops: Vec<Hop>, exit: Option<Rc<Relay>>) -> Option<u64> {
+    pub(super) fn add_circuit(&mut self, purpose: Purpose, hops: Vec<Hop>, exit: Option<Box<Relay>>) -> Option<u64> {
         let channel = self.channel_to(&hops[0])?;
         self.add_circuit_on(channel, purpose, hops, exit)
     }
@@ -91,7 +90,7 @@ impl Client {
         channel_serial: u64,
         purpose: Purpose,
         hops: Vec<Hop>,
-        exit: Option<Rc<Relay>>,
+        exit: Option<Box<Relay>>,
     ) -> Option<u64> {
         let now = self.clock.ms();
         let serial = self.fresh_serial();
@@ -352,7 +351,7 @@ impl Client {
         self.ports.retain(|_, asked| *asked + PREDICTED_MS > now);
         let ports: Vec<u16> = self.ports.keys().copied().collect();
         for port in ports {
-            let lets_out = |exit: &Option<Rc<Relay>>| exit.as_ref().is_some_and(|exit| choice::lets_out(exit, port));
+            let lets_out = |exit: &Option<Box<Relay>>| exit.as_ref().is_some_and(|exit| choice::lets_out(exit, port));
             let ready = self.circuits.values().filter(|circuit| circuit.is_clean() && lets_out(&circuit.exit));
             if ready.count() < CLEAN {
                 self.launch(port, None);

@@ -99,7 +99,7 @@ impl Client {
         if is_known && self.settings.keeps_guards {
             let guard = self.guards.choose(&self.network, None, false, now, &mut self.random);
             if let Ok(Some(guard)) = guard.inspect_err(|error| log::warn(error)) {
-                return Some(self.hop(&guard));
+                return Some(self.hop(guard));
             }
         }
         let authorities = &self.settings.authorities;

@@ -1,6 +1,7 @@
 //! The consensus in the flavour `microdesc` (dir-spec, "Vote and consensus status documents"; "The microdescriptor consensus").
 
 use super::{KeyCertificate, Preamble, bytes, fingerprint, object};
+use arrayvec::ArrayString;
 use rsa::Pkcs1v15Sign;
 use sha2::{Digest, Sha256};
 use std::net::Ipv4Addr;
@@ -41,10 +42,16 @@ impl Flags {
     }
 }
 
+/// Letters and digits of a relay's name at most (dir-spec, "Nicknames").
+pub const LONGEST_NICKNAME: usize = 19;
+
+/// A relay's name, without memory of its own: clients by the thousand keep those of all relays.
+pub type Nickname = ArrayString<LONGEST_NICKNAME>;
+
 /// A relay, as far as the consensus says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    pub nickname: Box<str>,
+    pub nickname: Nickname,
     /// SHA-1 of its RSA identity.
     pub fingerprint: [u8; 20],
     pub address: Ipv4Addr,
@@ -214,7 +221,7 @@ impl Unfinished {
         let words: Vec<&str> = rest.split(' ').collect();
         let [nickname, identity, _, _, address, or_port, ..] = words[..] else { return None };
         let entry = Entry {
-            nickname: nickname.into(),
+            nickname: Nickname::from(nickname).ok()?,
             fingerprint: bytes(identity)?,
             address: address.parse().ok()?,
             or_port: or_port.parse().ok()?,

@@ -11,6 +11,12 @@ pub struct Microdescriptor {
     /// For ntor.
     pub onion_key: [u8; 32],
     pub ed25519: Option<[u8; 32]>,
+    pub operator: Operator,
+}
+
+/// What an operator has chosen, often the same for many relays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Operator {
     pub ports: Ports,
     /// Relays of the same operator, by fingerprint; only what both say of each other counts.
     pub family: Box<[[u8; 20]]>,
@@ -47,9 +53,7 @@ impl Microdescriptor {
             digest: Sha256::digest(text).into(),
             onion_key: onion_key?,
             ed25519,
-            ports,
-            family: family.into(),
-            family_ids: family_ids.into(),
+            operator: Operator { ports, family: family.into(), family_ids: family_ids.into() },
         })
     }
 }
@@ -75,8 +79,8 @@ mod tests {
         assert_eq!(read.len(), 2, "what has no key is left out");
         assert_eq!(read[0].digest, <[u8; 32]>::from(Sha256::digest(ONE)));
         assert_eq!((read[0].onion_key, read[0].ed25519), ([1; 32], Some([2; 32])));
-        assert_eq!(*read[0].family, [[1; 20]]);
-        assert!(read[0].ports.accepts(80) && read[1].ports.accepts(443));
+        assert_eq!(*read[0].operator.family, [[1; 20]]);
+        assert!(read[0].operator.ports.accepts(80) && read[1].operator.ports.accepts(443));
         assert!(Microdescriptor::read_all("").is_empty());
     }
 }

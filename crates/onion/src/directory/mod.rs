@@ -8,8 +8,8 @@ mod ports;
 mod preamble;
 
 pub use certificate::KeyCertificate;
-pub use consensus::{Consensus, Entry, Flags, SignedConsensus, Weights};
-pub use microdescriptor::Microdescriptor;
+pub use consensus::{Consensus, Entry, Flags, LONGEST_NICKNAME, Nickname, SignedConsensus, Weights};
+pub use microdescriptor::{Microdescriptor, Operator};
 pub use ports::Ports;
 pub use preamble::{ConsensusParameters, LONGEST_PREAMBLE, Preamble};
 

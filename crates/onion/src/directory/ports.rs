@@ -1,7 +1,7 @@
 //! To which ports an exit connects, for most addresses: the summary of its policy (dir-spec, "p" lines).
 
 /// Ports that are accepted, as ranges in the order in which they were written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ports {
     ranges: Box<[(u16, u16)]>,
     /// The ranges are of what is rejected.
