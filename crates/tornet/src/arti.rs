@@ -1,7 +1,7 @@
 //! The configuration of arti, the Tor Project's client in Rust: one file for all hosts that run it.
 
+use crate::kinds::Instead;
 use crate::network::{Network, Role};
-use crate::spec::Instead;
 use crate::torrc::{OR_PORT, SOCKS_PORT};
 use std::fmt::Write;
 

@@ -2,8 +2,8 @@
 
 use crate::Error;
 use crate::experiment::Times;
+use crate::kinds::Instead;
 use crate::network::{Host, Network};
-use crate::spec::Instead;
 use base::SimDuration;
 use serde_json::Value;
 use std::fmt::Write as _;

@@ -2,8 +2,9 @@
 
 use crate::churn::Outage;
 use crate::graph::Nodes;
+use crate::kinds::Instead;
 use crate::network::{Behaviour, Host, Network, Role};
-use crate::spec::{Amount, FIRST_CONSENSUS, Instead};
+use crate::spec::{Amount, FIRST_CONSENSUS};
 use crate::torrc;
 use crate::traffic::SERVER_PORT;
 use crate::{Programs, arti, attack, balance, load, relay_options};

@@ -21,6 +21,7 @@ mod files;
 mod geography;
 mod graph;
 mod keys;
+mod kinds;
 pub mod load;
 mod markov;
 mod model;
@@ -45,6 +46,7 @@ pub use collector::{
 pub use error::Error;
 pub use files::Files;
 pub use geography::{Geography, Place};
+pub use kinds::{Hosts, Instead, Replacement};
 pub use model::{FullNetwork, Model, ModelRelay};
 pub use network::{Attachment, Behaviour, Host, Network, Role};
 pub use paths::PathModel;
@@ -52,8 +54,7 @@ pub use profile::{PROFILES, Profile, profile};
 pub use relay_options::RelayOption;
 pub use scale::{relays_by_role, scaled};
 pub use spec::{
-    Amount, ClientCounts, CongestionControl, GuardPolicy, Instead, LinkClass, ProgramKind, RelayCounts, Scheduler,
-    Spec, Transport,
+    Amount, ClientCounts, CongestionControl, GuardPolicy, LinkClass, RelayCounts, Scheduler, Spec, Transport,
 };
 
 use std::path::PathBuf;

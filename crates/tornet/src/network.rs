@@ -4,9 +4,10 @@
 use crate::churn::{self, Outage};
 use crate::geography::Geography;
 use crate::keys::{AuthorityKeys, Obfs4State, OnionKeys, RelayIdentity};
+use crate::kinds::{self, Instead};
 use crate::model::Model;
 use crate::paths::{self, PathModel};
-use crate::spec::{Instead, LinkClass, ProgramKind, Spec, Transport};
+use crate::spec::{LinkClass, Spec, Transport};
 use crate::{Error, attack, overload, relay_options, sample};
 use base::{Bandwidth, SeedTree, SimDuration};
 use std::net::Ipv4Addr;
@@ -87,6 +88,17 @@ impl Role {
         matches!(self, Role::Authority | Role::Guard | Role::Exit | Role::GuardExit | Role::Middle | Role::Bridge)
     }
 
+    /// Whether it is a guard, middle relay or exit of the consensus.
+    pub fn is_relay(self) -> bool {
+        matches!(self, Role::Guard | Role::Exit | Role::GuardExit | Role::Middle)
+    }
+
+    /// Whether it is a client of servers that enters by guards.
+    pub fn enters_by_guards(self) -> bool {
+        use Behaviour::{Bulk, Markov, Performance, Web};
+        matches!(self, Role::Client(Web | Bulk | Performance | Markov))
+    }
+
     pub fn runs_tor(self) -> bool {
         self != Role::Server
     }
@@ -141,6 +153,8 @@ pub struct Host {
     pub outages: Vec<Outage>,
     /// How long a system call takes there, of relays that are overloaded.
     pub call_latency: Option<SimDuration>,
+    /// What it runs in place of tor.
+    pub instead: Option<Instead>,
 }
 
 /// All hosts, in the order of `Role`.
@@ -180,8 +194,10 @@ impl Network {
             }
         }
         let source = model.source.clone();
+        kinds::apply(&mut hosts, &spec)?;
         let mut network = Network { spec, source, geography: model.geography.clone(), hosts };
-        network.check_kinds()?;
+        relay_options::check(&network)?;
+        attack::check(&network)?;
         churn::apply(&mut network, &seeds);
         overload::apply(&mut network, &seeds);
         Ok(network)
@@ -193,15 +209,12 @@ impl Network {
 
     /// Whether a host runs `gnomon-relay` in place of tor.
     pub fn is_gnomon_relay(&self, host: &Host) -> bool {
-        let is_relay = matches!(host.role, Role::Guard | Role::Exit | Role::GuardExit | Role::Middle);
-        is_relay && self.spec.relay_kind.of(&host.name) == Some(Instead::Gnomon)
+        host.role.is_relay() && host.instead.is_some()
     }
 
     /// What a client runs in place of tor.
     pub fn other_client(&self, host: &Host) -> Option<Instead> {
-        use Behaviour::{Bulk, Markov, Performance, Web};
-        let is_client = matches!(host.role, Role::Client(Web | Bulk | Performance | Markov));
-        self.spec.client_kind.of(&host.name).filter(|_| is_client)
+        host.instead.filter(|_| matches!(host.role, Role::Client(_)))
     }
 
     /// Whether some client runs this.
@@ -211,40 +224,6 @@ impl Network {
 
     pub fn has_gnomon_relays(&self) -> bool {
         self.hosts.iter().any(|host| self.is_gnomon_relay(host))
-    }
-
-    /// Each host that is to run another program must be there, and be one that can.
-    fn check_kinds(&self) -> Result<(), Error> {
-        let is_relay = |host: &Host| self.is_gnomon_relay(host);
-        let is_client = |host: &Host| self.other_client(host).is_some();
-        self.check_kind("--relay-kind", &self.spec.relay_kind, is_relay, "guard, middle relay or exit")?;
-        let what = "client of servers that enters by guards (web, bulk, performance, markov)";
-        self.check_kind("--client-kind", &self.spec.client_kind, is_client, what)?;
-        relay_options::check(self)?;
-        attack::check(self)
-    }
-
-    fn check_kind(
-        &self,
-        flag: &str,
-        kind: &ProgramKind,
-        is_other: impl Fn(&Host) -> bool,
-        what: &str,
-    ) -> Result<(), Error> {
-        let ProgramKind::Instead(_, Some(names)) = kind else { return Ok(()) };
-        for name in names {
-            if !self.hosts.iter().any(|host| host.name == *name && is_other(host)) {
-                let is_example = |host: &&Host| match flag {
-                    "--relay-kind" => host.role == Role::Middle || host.role == Role::Guard,
-                    _ => matches!(host.role, Role::Client(_)),
-                };
-                let example = self.hosts.iter().find(is_example).map_or("guard1", |host| host.name.as_str());
-                return Err(Error::input(format!(
-                    "{flag}: {name} is no {what} of this network; give names such as {example}"
-                )));
-            }
-        }
-        Ok(())
     }
 
     pub fn count(&self, mut wanted: impl FnMut(Role) -> bool) -> usize {
@@ -267,6 +246,7 @@ fn host(role: Role, number: u32, attachment: Attachment, up: Bandwidth, down: Ba
         obfs4: None,
         outages: Vec::new(),
         call_latency: None,
+        instead: None,
     }
 }
 

@@ -2,8 +2,7 @@
 
 use crate::paths::PathModel;
 use crate::spec::{
-    Amount, ClientCounts, CongestionControl, GuardPolicy, LinkClass, ProgramKind, RelayCounts, Scheduler, Spec,
-    Transport,
+    Amount, ClientCounts, CongestionControl, GuardPolicy, LinkClass, RelayCounts, Scheduler, Spec, Transport,
 };
 use base::{Bandwidth, ByteSize, SimDuration};
 
@@ -82,8 +81,8 @@ pub(crate) fn base_spec() -> Spec {
         total: SimDuration::from_secs(3600),
         voting_interval: SimDuration::from_secs(300),
         start_date: base::StartDate::default(),
-        relay_kind: ProgramKind::Tor,
-        client_kind: ProgramKind::Tor,
+        relay_kind: Vec::new(),
+        client_kind: Vec::new(),
         relay_options: Vec::new(),
         network_reentry: false,
         attack: None,

@@ -1,6 +1,7 @@
 //! What network is wanted: the few numbers from which everything else follows, and the rules that they must keep.
 
 use crate::attack::Attack;
+use crate::kinds::Replacement;
 use crate::paths::PathModel;
 use crate::relay_options::RelayOption;
 use crate::{Error, churn, overload};
@@ -66,35 +67,6 @@ impl Scheduler {
         match self {
             Scheduler::Kist => "KIST",
             Scheduler::Vanilla => "Vanilla",
-        }
-    }
-}
-
-/// A program in place of tor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Instead {
-    /// Gnomon's own: `gnomon-relay`, or `gnomon-onion-client`.
-    Gnomon,
-    /// The Tor Project's client in Rust.
-    Arti,
-}
-
-/// Which program relays run, or clients.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ProgramKind {
-    Tor,
-    /// Another on hosts of these names, tor on the others; None for all that can.
-    Instead(Instead, Option<Vec<String>>),
-}
-
-impl ProgramKind {
-    /// What a host runs in place of tor, if it can.
-    pub fn of(&self, host: &str) -> Option<Instead> {
-        match self {
-            ProgramKind::Instead(program, names) => {
-                names.as_ref().is_none_or(|names| names.iter().any(|name| name == host)).then_some(*program)
-            }
-            ProgramKind::Tor => None,
         }
     }
 }
@@ -187,9 +159,9 @@ pub struct Spec {
     /// When clocks begin: a whole number of voting intervals after a midnight.
     pub start_date: StartDate,
     /// `gnomon-relay` for guards, middle relays and exits; authorities and bridges always run tor.
-    pub relay_kind: ProgramKind,
+    pub relay_kind: Vec<Replacement>,
     /// `gnomon-onion-client` or arti for clients that visit servers and enter by guards; the others always run tor.
-    pub client_kind: ProgramKind,
+    pub client_kind: Vec<Replacement>,
     /// What `gnomon-relay`s are told besides.
     pub relay_options: Vec<RelayOption>,
     /// Exits let streams to relays out.

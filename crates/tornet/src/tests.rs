@@ -3,7 +3,7 @@
 use crate::balance::{self, Position};
 use crate::network::{Behaviour, Host};
 use crate::{
-    Amount, Attack, Error, Files, GuardPolicy, Instead, Model, Network, PathModel, ProgramKind, Programs, Role, Spec,
+    Amount, Attack, Error, Files, GuardPolicy, Instead, Model, Network, PathModel, Programs, Replacement, Role, Spec,
     Transport, profile, scaled,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -164,7 +164,7 @@ fn impossible_networks_are_refused_with_what_to_give() {
 fn streams_attack_exits_alone() {
     let attacked = |kind: &str, victim: &str, target: Option<&str>| {
         let mut spec = spec("tiny");
-        spec.client_kind = ProgramKind::Instead(Instead::Gnomon, None);
+        spec.client_kind = Replacement::everywhere(Instead::Gnomon);
         spec.attack = Some(Attack {
             kind: kind.to_owned(),
             hosts: vec!["webclient1".to_owned()],
@@ -381,8 +381,7 @@ fn at_every_moment_clients_measure_each_of_the_sizes_that_come_in_turn() {
 
 #[test]
 fn arti_is_told_of_the_authorities_and_has_no_control_port() {
-    let named = Some(vec!["perfclient1".to_owned()]);
-    let spec = Spec { client_kind: ProgramKind::Instead(Instead::Arti, named), ..quick("tiny") };
+    let spec = Spec { client_kind: Replacement::on(Instead::Arti, &["perfclient1"]), ..quick("tiny") };
     let network = network(spec);
     let files = Files::of(&network, &programs(), "gnomon tor new");
     let authority = network.with_role(Role::Authority).next().expect("an authority");

@@ -4,7 +4,7 @@ use base::quantity::{parse_bandwidth, parse_byte_size, parse_duration};
 use base::{Bandwidth, ByteSize, SimDuration};
 use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 use std::path::PathBuf;
-use tornet::{Amount, LinkClass, Spec};
+use tornet::{Amount, Instead, LinkClass, Replacement, Spec};
 
 /// A flag that replaces a number of the profile.
 pub struct Count {
@@ -190,15 +190,18 @@ fn settings() -> Vec<Arg> {
             "relay-kind",
             "KIND",
             "What guards, middle relays and exits run: 'tor', 'gnomon' (gnomon-relay, Gnomon's own), or 'gnomon:HOST,HOST...' for \
-             gnomon-relay on these hosts and tor on the others",
+             gnomon-relay on these hosts and tor on the others; 'gnomon:middle*' for all hosts of such a name, 'gnomon:90%' for a share",
         )
+        .action(ArgAction::Append)
         .value_parser(relay_kind),
         value(
             "client-kind",
             "KIND",
             "What web, bulk, performance and Markov clients run: 'tor', 'gnomon' (gnomon-onion-client, light, without control port), 'arti' \
-             (the Tor Project's client in Rust), or 'gnomon:HOST,HOST...', 'arti:HOST,HOST...' for it on these hosts and tor on the others",
+             (the Tor Project's client in Rust), or 'gnomon:HOST,HOST...', 'arti:HOST,HOST...' for it on these hosts and tor on the others; \
+             'gnomon:web*' for all hosts of such a name, 'gnomon:90%' for a share. Repeat for several kinds: 'arti:1%', then 'gnomon'",
         )
+        .action(ArgAction::Append)
         .value_parser(client_kind),
         value("arti", "PROGRAM", "The arti to run, in place of the one in PATH")
             .value_parser(value_parser!(PathBuf)),
@@ -586,24 +589,22 @@ fn link(text: &str) -> Result<LinkClass, String> {
 }
 
 fn relay_kind(text: &str) -> Result<String, String> {
-    program_kind(text, &["gnomon"]).ok_or_else(|| {
-        "give 'tor', 'gnomon', or 'gnomon:' and hosts with commas between them, such as gnomon:exit1,middle1".to_owned()
+    program_kind(text, &[Instead::Gnomon]).ok_or_else(|| {
+        "give 'tor', 'gnomon', or 'gnomon:' and a share of the relays, as gnomon:90%, or hosts, as gnomon:exit1,middle*".to_owned()
     })
 }
 
 fn client_kind(text: &str) -> Result<String, String> {
-    program_kind(text, &["gnomon", "arti"]).ok_or_else(|| {
-        "give 'tor', 'gnomon', 'arti', or one of the latter, a colon, and hosts with commas between them, such as arti:webclient1"
+    program_kind(text, &[Instead::Gnomon, Instead::Arti]).ok_or_else(|| {
+        "give 'tor', 'gnomon', 'arti', or one of the latter, a colon, and a share of the clients, as gnomon:90%, or hosts, as \
+         arti:webclient1,perfclient*"
             .to_owned()
     })
 }
 
-/// 'tor', or one of these names, with hosts behind it or not.
-fn program_kind(text: &str, others: &[&str]) -> Option<String> {
-    let is_kind = match text.split_once(':') {
-        Some((program, hosts)) => others.contains(&program) && hosts.split(',').all(|name| !name.is_empty()),
-        None => text == "tor" || others.contains(&text),
-    };
+/// 'tor', or one of these programs, with hosts behind it or not.
+fn program_kind(text: &str, others: &[Instead]) -> Option<String> {
+    let is_kind = text == "tor" || Replacement::read(text).is_some_and(|kind| others.contains(&kind.program));
     is_kind.then(|| text.to_owned())
 }
 

@@ -123,13 +123,16 @@ fn target(network: &Network) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tornet::{Attack, Model, ProgramKind, RelayOption};
+    use tornet::{Attack, Model, RelayOption, Replacement};
 
     /// Relays and clients of the profile 'tiny' are Gnomon's, or these clients alone.
     fn spec(clients: Option<&str>) -> Spec {
         let mut spec = tornet::profile("tiny").expect("a profile").spec();
-        spec.relay_kind = ProgramKind::Instead(Instead::Gnomon, None);
-        spec.client_kind = ProgramKind::Instead(Instead::Gnomon, clients.map(|client| vec![client.to_owned()]));
+        spec.relay_kind = Replacement::everywhere(Instead::Gnomon);
+        spec.client_kind = match clients {
+            Some(client) => Replacement::on(Instead::Gnomon, &[client]),
+            None => Replacement::everywhere(Instead::Gnomon),
+        };
         spec
     }
 
@@ -191,8 +194,9 @@ mod tests {
             told.len() == 2 && told[0].contains("solve no puzzles") && told[1].contains("through exit1"),
             "{told:?}"
         );
-        tiny.spec.client_kind = ProgramKind::Instead(Instead::Gnomon, None);
-        tiny.spec.relay_options.push(defence("PuzzleEffort", "10", &[]));
+        let relay_options = tiny.spec.relay_options.clone();
+        tiny = build(spec(None));
+        tiny.spec.relay_options = [relay_options, vec![defence("PuzzleEffort", "10", &[])]].concat();
         assert_eq!((refusal(network(&tiny)), notices(&tiny).len()), (String::new(), 0));
     }
 

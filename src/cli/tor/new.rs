@@ -13,8 +13,8 @@ use tornet::cost::{self, Cost};
 use tornet::load::{self, Expectation};
 use tornet::overload;
 use tornet::{
-    Amount, Attack, Behaviour, CongestionControl, Error, Files, GuardPolicy, Instead, Model, Network, PathModel,
-    ProgramKind, RelayOption, Role, Scheduler, Sources, Spec, Transport,
+    Amount, Attack, Behaviour, CongestionControl, Error, Files, GuardPolicy, Model, Network, PathModel, RelayOption,
+    Replacement, Role, Scheduler, Sources, Spec, Transport,
 };
 
 pub fn main(matches: &ArgMatches) -> u8 {
@@ -109,12 +109,12 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
     }
     set(matches, "bulk-size", &mut spec.bulk_size);
     set(matches, "amount", &mut spec.amount);
-    set_kind(matches, "relay-kind", &mut spec.relay_kind);
-    set_kind(matches, "client-kind", &mut spec.client_kind);
+    spec.relay_kind = replacements(matches, "relay-kind");
+    spec.client_kind = replacements(matches, "client-kind");
     spec.relay_options = relay_options(matches);
     spec.attack = attack(matches);
     spec.network_reentry = matches.get_flag("network-reentry");
-    if let (ProgramKind::Tor, Some(option)) = (&spec.relay_kind, spec.relay_options.first()) {
+    if let (true, Some(option)) = (spec.relay_kind.is_empty(), spec.relay_options.first()) {
         return Err(Error::Input(format!("--{} is of gnomon-relay; give --relay-kind gnomon too", option.flag)));
     }
     if let Some(name) = matches.get_one::<String>("scheduler") {
@@ -180,17 +180,9 @@ fn set<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str, field
     }
 }
 
-/// What relays or clients run.
-fn set_kind(matches: &ArgMatches, name: &str, field: &mut ProgramKind) {
-    let Some(kind) = matches.get_one::<String>(name) else { return };
-    let (program, hosts) =
-        kind.split_once(':').map_or((kind.as_str(), None), |(program, hosts)| (program, Some(hosts)));
-    let hosts = hosts.map(|hosts| hosts.split(',').map(str::to_owned).collect());
-    *field = match program {
-        "gnomon" => ProgramKind::Instead(Instead::Gnomon, hosts),
-        "arti" => ProgramKind::Instead(Instead::Arti, hosts),
-        _ => ProgramKind::Tor,
-    };
+/// What relays or clients run in place of tor.
+fn replacements(matches: &ArgMatches, name: &str) -> Vec<Replacement> {
+    matches.get_many::<String>(name).into_iter().flatten().filter_map(|text| Replacement::read(text)).collect()
 }
 
 /// How the experiment was made, for its head: without the folder, which may be moved.

@@ -2,7 +2,7 @@
 
 use crate::cli::input::SYSTEM_FOLDERS;
 use std::path::{Path, PathBuf};
-use tornet::{Error, Instead, ProgramKind, Programs, Spec, Transport};
+use tornet::{Error, Instead, Programs, Replacement, Spec, Transport};
 
 /// What the traffic program is called, beside Gnomon or in PATH.
 const TRAFFIC: &str = "gnomon-traffic";
@@ -13,7 +13,8 @@ const CLIENT: &str = "gnomon-onion-client";
 /// How experiments name the programs, or the one message that says what is missing. Programs that a run will find by their names are
 /// named so, since the experiment may be run on another machine. `tor` and `arti` are the user's: a path, or a name to look up.
 pub fn of(spec: &Spec, tor: Option<&Path>, arti: Option<&Path>) -> Result<Programs, Error> {
-    let is_ours = |kind: &ProgramKind| matches!(kind, ProgramKind::Instead(Instead::Gnomon, _));
+    let has = |kind: &[Replacement], program| kind.iter().any(|one| one.program == program);
+    let is_ours = |kind: &[Replacement]| has(kind, Instead::Gnomon);
     let is_needed = [true, is_ours(&spec.relay_kind), is_ours(&spec.client_kind)];
     for (program, _) in [TRAFFIC, RELAY, CLIENT].into_iter().zip(is_needed).filter(|(_, is_needed)| *is_needed) {
         if beside_gnomon(program).or_else(|| find(program)).is_none() {
@@ -34,16 +35,16 @@ pub fn of(spec: &Spec, tor: Option<&Path>, arti: Option<&Path>) -> Result<Progra
     };
     Ok(Programs {
         tor: find_users(tor.unwrap_or(Path::new("tor")), "--tor", "Debian: apt install tor")?,
-        arti: match &spec.client_kind {
-            kind if arti.is_some() && !matches!(kind, ProgramKind::Instead(Instead::Arti, _)) => {
+        arti: match has(&spec.client_kind, Instead::Arti) {
+            false if arti.is_some() => {
                 return Err(missing("--arti is for clients that run it; give --client-kind arti, or arti:HOST, too"));
             }
-            ProgramKind::Instead(Instead::Arti, _) => find_users(
+            true => find_users(
                 arti.unwrap_or(Path::new("arti")),
                 "--arti",
                 "'make arti' does, as 'cargo install arti', and says where it is",
             )?,
-            _ => "arti".into(),
+            false => "arti".into(),
         },
         traffic: TRAFFIC.into(),
         relay: RELAY.into(),
