@@ -22,7 +22,7 @@ pub(crate) fn of_client(network: &Network, host: &Host, behaviour: Behaviour, be
     }
     let seed = SeedTree::new(network.spec.seed).stream(&host.name, "traffic").next_u64() >> 33;
     let _ = write!(text, "start: {begin_s} s\nseed: {seed}\nservers:\n");
-    for server in servers(network, behaviour) {
+    for server in ranges(&servers(network, behaviour)) {
         let _ = writeln!(text, "  - \"{server}\"");
     }
     text += "behaviours:\n";
@@ -30,6 +30,30 @@ pub(crate) fn of_client(network: &Network, host: &Host, behaviour: Behaviour, be
         let _ = writeln!(text, "  - {{ {line} }}");
     }
     text
+}
+
+/// The same in fewer words: `server1:80`, `server2:80`, ... are `server[1-9]:80`.
+fn ranges(servers: &[String]) -> Vec<String> {
+    fn number(server: &str) -> Option<(&str, u32)> {
+        let name = server.strip_suffix(":80")?;
+        let word = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        // Addresses end with numbers, too.
+        let is_name = word.bytes().all(|byte| byte.is_ascii_alphabetic());
+        let number = name[word.len()..].parse().ok()?;
+        (is_name && !word.is_empty()).then_some((word, number))
+    }
+    let follows = |before: &String, after: &String| match (number(before), number(after)) {
+        (Some((word, first)), Some((same, second))) => word == same && first.checked_add(1) == Some(second),
+        _ => false,
+    };
+    let mut texts = Vec::new();
+    for run in servers.chunk_by(follows) {
+        texts.push(match (number(&run[0]), number(&run[run.len() - 1])) {
+            (Some((word, first)), Some((_, last))) if first < last => format!("{word}[{first}-{last}]:{SERVER_PORT}"),
+            _ => run[0].clone(),
+        });
+    }
+    texts
 }
 
 fn servers(network: &Network, behaviour: Behaviour) -> Vec<String> {
@@ -92,5 +116,19 @@ fn bytes(size: ByteSize) -> String {
         bytes if bytes % (KIB * KIB) == 0 => format!("{} MiB", bytes / KIB / KIB),
         bytes if bytes % KIB == 0 => format!("{} KiB", bytes / KIB),
         bytes => format!("{bytes} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_with_following_numbers_are_one_range() {
+        let told = |servers: &[&str]| ranges(&servers.iter().map(|server| (*server).to_owned()).collect::<Vec<_>>());
+        assert_eq!(told(&["server9:80", "server10:80", "server11:80"]), ["server[9-11]:80"]);
+        assert_eq!(told(&["server1:80", "server3:80", "web4:80"]), ["server1:80", "server3:80", "web4:80"]);
+        let others = ["10.0.0.1:80", "10.0.0.2:80", "abc2.onion:80", "abc3.onion:80"];
+        assert_eq!(told(&others), others);
     }
 }

@@ -205,13 +205,15 @@ impl Actor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Peer, Probe};
+    use crate::config::{Peers, Probe};
 
     fn behaviour(kind: Kind, count: Option<u64>) -> Behaviour {
+        let mut servers = Peers::default();
+        servers.add("server[1-2]:80").unwrap();
         Behaviour {
             kind,
             direction: Direction::Download,
-            servers: vec![Peer { host: "a".into(), port: 80 }, Peer { host: "b".into(), port: 80 }],
+            servers: servers.into(),
             count,
             retries: 0,
             retry_after: Duration::from_secs(3),

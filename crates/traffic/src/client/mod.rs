@@ -248,7 +248,7 @@ impl<'a> Client<'a> {
             direction: behaviour.direction,
             work,
             seed,
-            server: behaviour.servers[server].clone(),
+            server: behaviour.servers.get(server),
             credentials: None,
             timeout: behaviour.timeout.or(timeout),
             stall: behaviour.stall,

@@ -43,7 +43,7 @@ pub const OPTIONS: &[Flag] = &[
         "server",
         "HOST:PORT",
         "servers",
-        "a server to use, port 80 if absent; repeat or separate by commas for several",
+        "a server to use, port 80 if absent; several: repeat, separate by commas, or server[1-20]:80",
     )),
     top("socks", "HOST:PORT", "socks", "connect through this SOCKS5 proxy, such as tor's 127.0.0.1:9050"),
     top("isolation", "MODE", "isolation", "SOCKS5 credentials per: transfer (default), flow, behaviour, none"),

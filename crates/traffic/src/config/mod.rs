@@ -3,12 +3,14 @@
 
 mod error;
 mod flags;
+mod peers;
 mod read;
 mod reader;
 mod yaml;
 
 pub use error::{BadInput, remedy};
 pub use flags::{OPTIONS, flag, from_options};
+pub use peers::Peers;
 
 use crate::markov::Model;
 use std::fmt;
@@ -105,7 +107,7 @@ pub struct Behaviour {
     pub kind: Kind,
     pub direction: Direction,
     /// Each transfer draws one; not empty.
-    pub servers: Vec<Peer>,
+    pub servers: Rc<Peers>,
     /// How many transfers to do; without it, until the client stops.
     pub count: Option<u64>,
     /// How often a transfer that failed is tried again.

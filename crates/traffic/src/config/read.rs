@@ -4,7 +4,7 @@ use super::error::{BadInput, remedy};
 use super::reader::{Problems, Section, number};
 use super::yaml::{Node, Value};
 use super::{
-    Behaviour, Config, Direction, Isolation, Kind, LEAST_RETRY_AFTER, Models, Peer, Probe, USUAL_RETRY_AFTER,
+    Behaviour, Config, Direction, Isolation, Kind, LEAST_RETRY_AFTER, Models, Peers, Probe, USUAL_RETRY_AFTER,
     USUAL_STALL,
 };
 use crate::markov::Model;
@@ -56,7 +56,7 @@ pub fn tree(file: &Path, root: &Node) -> Result<Config, BadInput> {
 
 fn config(root: &Node, problems: &mut Problems) -> Option<Config> {
     let top = Section::new(root, "", TOP, problems)?;
-    let servers = top.list("servers", problems, |text| Peer::parse(text, Some(80)));
+    let servers = servers(&top, problems).map(Rc::new);
     let isolation = top.scalar("isolation", problems, |name| {
         Isolation::named(name).ok_or_else(|| format!("'{name}' is no isolation{}", remedy(name, Isolation::NAMES)))
     });
@@ -65,7 +65,7 @@ fn config(root: &Node, problems: &mut Problems) -> Option<Config> {
     if stop.is_some_and(|stop| stop <= start) {
         problems.add(top.get("stop")?.pos, "stop", "not after 'start'; both count from the start of the process");
     }
-    let behaviours = behaviours(&top, servers.as_deref(), problems);
+    let behaviours = behaviours(&top, servers.as_ref(), problems);
     Some(Config {
         socks: top.peer("socks", 9050, problems),
         isolation: isolation.unwrap_or(Isolation::Transfer),
@@ -78,7 +78,12 @@ fn config(root: &Node, problems: &mut Problems) -> Option<Config> {
     })
 }
 
-fn behaviours(top: &Section, servers: Option<&[Peer]>, problems: &mut Problems) -> Option<Vec<Behaviour>> {
+fn servers(section: &Section, problems: &mut Problems) -> Option<Peers> {
+    let mut servers = Peers::default();
+    section.list("servers", problems, |text| servers.add(text)).map(|_| servers)
+}
+
+fn behaviours(top: &Section, servers: Option<&Rc<Peers>>, problems: &mut Problems) -> Option<Vec<Behaviour>> {
     let Some(list) = top.get("behaviours") else {
         problems.add(top.pos, "behaviours", "missing; add a list such as 'behaviours: [{ kind: web }]'");
         return None;
@@ -98,12 +103,11 @@ fn behaviours(top: &Section, servers: Option<&[Peer]>, problems: &mut Problems) 
     Some(items.iter().enumerate().filter_map(read).collect())
 }
 
-fn behaviour(node: &Node, index: usize, servers: Option<&[Peer]>, problems: &mut Problems) -> Option<Behaviour> {
+fn behaviour(node: &Node, index: usize, common: Option<&Rc<Peers>>, problems: &mut Problems) -> Option<Behaviour> {
     let path = format!("behaviours[{index}]");
     let section = Section::new(node, &path, BEHAVIOUR, problems)?;
     let kind = kind(&section, problems);
-    let own = section.list("servers", problems, |text| Peer::parse(text, Some(80)));
-    let servers = own.as_deref().or(servers).unwrap_or_default().to_vec();
+    let servers = servers(&section, problems).map(Rc::new).or_else(|| common.cloned()).unwrap_or_default();
     if servers.is_empty() && problems.found.is_empty() {
         problems.add(section.pos, "servers", "missing; name at least one, such as 'servers: [server1:80]'");
     }
