@@ -29,6 +29,14 @@ export interface Story { packet: PacketRow; before: Step[]; after: Step[]; relat
 /** Part, bytes written, bytes read, times. */
 export type MemoryPart = [number, number, number, number];
 export interface MemoryMap { base: string; bits: number; parts: MemoryPart[] }
+export interface Program { host: string; pid: number }
+/** That bytes came to a program; hop 1 is from the one whose memory it was. */
+export interface Arrival { from: Program; program: Program; hop: number; sure: boolean; reads: number; bytes: number; address: string; first_ns: number }
+export interface Leak {
+  addresses: string; from: { program: Program; writes: number; bytes: number; first_ns: number }[]; read_by: Arrival[];
+  hosts: { host: string; packets: number; bytes: number; sure: boolean }[];
+  packets: { packet: string; name: string; sure: boolean }[]; packet_count: number;
+}
 export interface Answer { columns: string[]; rows: string[][]; more: boolean }
 
 interface Whole {
@@ -49,6 +57,7 @@ export interface Source {
   brush(brush: object): Promise<Picture>;
   story(packet: string): Promise<Story>;
   memory(base: string, bits: number, from: number, to: number): Promise<MemoryMap>;
+  leak(range: string): Promise<Leak>;
   sql(question: string): Promise<Answer>;
   file(question: string, format: string): Promise<Blob>;
 }
@@ -84,6 +93,7 @@ const server: Source = {
   brush: (brush) => picture("brush", JSON.stringify(brush)),
   story: (packet) => json(`packet?packet=${packet}`),
   memory: (base, bits, from, to) => json(`memory?base=${base}&bits=${bits}&from=${from}&to=${to}`),
+  leak: (range) => json(`leak?range=${range}`),
   sql: (question) => json("sql", question),
   file: async (question, format) => (await ask(`sql?format=${format}`, question)).blob(),
 };
@@ -104,6 +114,7 @@ function file(whole: Whole): Source {
       return story ? Promise.resolve(story) : alone();
     },
     memory: (_base, bits) => (bits === 0 ? Promise.resolve(whole.memory) : alone()),
+    leak: alone,
     sql: alone,
     file: alone,
   };

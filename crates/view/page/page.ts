@@ -6,12 +6,14 @@ import { colours, count, h, seconds, span, words } from "./dom.ts";
 import { Hosts } from "./hosts.ts";
 import { Boxes, Heat } from "./layers.ts";
 import { Flows, Packets, Places } from "./lists.ts";
+import { Leak } from "./leak.ts";
 import { Memory } from "./memory.ts";
 import { Sql } from "./sql.ts";
 import { type State, brush, read, write } from "./state.ts";
 import { Story } from "./story.ts";
 
 const from = source();
+const leak = new Leak();
 const sql = new Sql();
 const views: View[] = [new Places(), new Packets(), new Story(), new Heat(), new Boxes(), new Flows(), new Hosts(), new Memory()];
 const chips = h("div", { class: "chips", role: "list", "aria-label": "What is looked at" });
@@ -88,6 +90,7 @@ function show(): void {
   told.textContent = `${part}, ${about.hosts.length} hosts, ${seconds(about.last_ns)} of simulated time${wait}.`;
   showChips();
   for (const view of views) view.show(shown);
+  leak.show(shown);
   sql.show(shown);
 }
 
@@ -135,7 +138,7 @@ function clear(): void {
 
 async function main(): Promise<void> {
   const app = document.getElementById("app");
-  app?.append(h("header", { class: "top" }, title, chips, theme), told, fates, h("main", {}, ...views.map((view) => view.section), sql.section));
+  app?.append(h("header", { class: "top" }, title, chips, theme), told, fates, h("main", {}, ...views.map((view) => view.section), leak.section, sql.section));
   const [known, first] = await Promise.all([from.about(), from.first()]);
   about = known;
   for (const { host, name } of about.hosts) names.set(host, name);

@@ -46,7 +46,7 @@ export class Sql {
       const { rows, more, columns } = this.answer;
       this.told.textContent = `${more ? "the first " : ""}${rows.length} ${rows.length === 1 ? "row" : "rows"}, ${Math.round(performance.now() - start)} ms`;
       this.table.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, ...columns.map((name) => h("th", { scope: "col" }, name)))),
-        h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell) => h("td", { class: /^-?[\d.]+$/.test(cell) ? "number" : "" }, cell)))))));
+        h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell) => h("td", { class: /^(-?[\d.]+|0x[\da-f]+)$/.test(cell) ? "number" : "" }, cell)))))));
     } catch (error) {
       this.told.textContent = (error as Error).message;
       this.table.replaceChildren();

@@ -14,6 +14,8 @@ export interface State {
   packet?: string | undefined;
   /** Base in hexadecimal digits, and bits. */
   memory?: [string, number] | undefined;
+  /** A range of addresses that is followed. */
+  leak?: string | undefined;
   /** Which places are listed: lines with their queues, by time per packet; or all, by time per packet or in all. */
   sort: Sort;
   theme?: string | undefined;
@@ -44,6 +46,7 @@ export function read(hash: string, layers: string[]): State {
     fates: words.get("fate")?.split(",").map(Number).filter(Number.isFinite),
     packet: /^\d+$/.test(words.get("packet") ?? "") ? words.get("packet")! : undefined,
     memory: base && /^[0-9a-f]+$/.test(base) ? [base, Number(bits) || 0] : undefined,
+    leak: /^[0-9a-fx+.]+$/.test(words.get("leak") ?? "") ? words.get("leak")! : undefined,
     sort: (["mean", "total"] as const).find((sort) => sort === words.get("sort")) ?? "lines",
     theme: words.get("theme") ?? undefined,
     sql: words.get("sql") ?? undefined,
@@ -64,6 +67,7 @@ export function write(state: State): string {
   set("fate", state.fates?.join(","));
   set("packet", state.packet);
   set("memory", state.memory?.join(":"));
+  set("leak", state.leak);
   if (state.sort !== "lines") set("sort", state.sort);
   set("theme", state.theme);
   set("sql", state.sql);

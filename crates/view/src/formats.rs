@@ -1,8 +1,8 @@
 //! The forms in which answers are written.
 
 use crate::error::{Error, Result};
-use crate::json;
 use crate::parquet_file::ParquetFile;
+use crate::{hexadecimal, json};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use std::io::Write;
@@ -68,7 +68,9 @@ impl<'a, W: Write + Send> Writer<'a, W> {
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let cells = |row: usize| batch.columns().iter().map(move |column| json::text(column, row));
         match self {
-            Writer::Table { rows, .. } => rows.extend((0..batch.num_rows()).map(|row| cells(row).collect())),
+            Writer::Table { rows, .. } => {
+                rows.extend((0..batch.num_rows()).map(|row| hexadecimal::cells(batch, row).collect()));
+            }
             Writer::Csv(writer) => {
                 for row in 0..batch.num_rows() {
                     writer.write_record(cells(row)).map_err(csv_error)?;

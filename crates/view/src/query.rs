@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::formats::{Format, Writer};
+use crate::hexadecimal;
 use crate::record::batches;
 use duckdb::Connection;
 use serde_json::Value;
@@ -22,13 +23,14 @@ pub fn answer(connection: &Connection, sql: &str, format: Format, out: &mut (imp
     writer.finish()
 }
 
-/// Lets exactly one SELECT through, by DuckDB's own parser, and returns it without what follows it: other statements could write
+/// Lets exactly one SELECT through, by DuckDB's own parser, and returns it with hexadecimal numbers in decimal: other statements could write
 /// into the record's folder, which DuckDB must be able to reach.
 ///
 /// # Errors
 /// When it is something else, or no SQL.
 pub fn admit(connection: &Connection, sql: &str) -> Result<String> {
-    let parsed: String = connection.query_row("SELECT json_serialize_sql(?::VARCHAR)", [sql], |row| row.get(0))?;
+    let sql = hexadecimal::in_decimal(sql);
+    let parsed: String = connection.query_row("SELECT json_serialize_sql(?::VARCHAR)", [&sql], |row| row.get(0))?;
     let parsed: Value = serde_json::from_str(&parsed).map_err(|error| Error::new(error.to_string()))?;
     if parsed["error"] == Value::Bool(true) {
         let text = parsed["error_message"].as_str().unwrap_or("this is no SQL");
@@ -38,7 +40,7 @@ pub fn admit(connection: &Connection, sql: &str) -> Result<String> {
         }));
     }
     match parsed["statements"].as_array().map_or(0, Vec::len) {
-        1 => Ok(sql.to_owned()),
+        1 => Ok(sql),
         count => Err(Error::new(format!("{count} statements: ask one question at a time, a single SELECT"))),
     }
 }

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::record::{Record, batches};
 use crate::reply::{Answered, Work};
-use crate::{memory, packet, page, picture, query};
+use crate::{hexadecimal, leak, memory, packet, page, picture, query};
 use duckdb::Connection;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -284,6 +284,10 @@ impl App {
                 let between = (number("from").unwrap_or(0), number("to").unwrap_or(u64::MAX));
                 told(memory::map(connection, base, bits, between))
             }
+            (&Method::GET, "leak") => {
+                let run = self.record().run().to_path_buf();
+                told(leak::told(&run, parameter("range").unwrap_or_default(), parameter("sure") == Some("true")))
+            }
             (&Method::POST, "sql") => question(body).and_then(|sql| shown(connection, sql)),
             _ => return None,
         })
@@ -332,7 +336,7 @@ fn shown(connection: &Connection, sql: &str) -> Answer {
                 more = true;
                 break 'all;
             }
-            rows.push(batch.columns().iter().map(|column| crate::json::text(column, row)).collect());
+            rows.push(hexadecimal::cells(&batch, row).collect());
         }
     }
     Ok(("application/json", json!({ "columns": names, "rows": rows, "more": more }).to_string().into_bytes()))

@@ -120,10 +120,16 @@ fn a_brush_holds_in_all_views_and_keys_do_what_pointers_do() {
     browser.wait("document.querySelector('#memory .path').textContent.includes('0x')");
     browser.click("#memory canvas", 50.0, 28.0);
     browser.wait("location.hash.includes('memory=')");
+    // What leaked from the part that is open: a click, and another for a packet with it.
+    browser.script("document.querySelector('#leak .ask').click()");
+    browser.wait("location.hash.includes('leak=') && document.querySelector('#leak .answer td .host')");
+    assert!(text(&browser, "#leak .told").contains(" packets to "), "{}", text(&browser, "#leak .told"));
+    browser.script("document.querySelector('#leak .packet').click()");
+    browser.wait("location.hash.includes('packet=') && document.querySelector('.summary strong')");
     // A question, and its answer.
-    browser.script("const box = document.querySelector('textarea'); box.value = 'SELECT 6 * 7 AS x'; document.querySelector('.ask').click()");
-    assert_eq!(browser.wait("document.querySelector('.answer td')?.textContent"), "42");
-    browser.script("const box = document.querySelector('textarea'); box.value = 'DROP VIEW sent'; document.querySelector('.ask').click()");
+    browser.script("const box = document.querySelector('textarea'); box.value = 'SELECT 6 * 7 AS x'; document.querySelector('#sql .ask').click()");
+    assert_eq!(browser.wait("document.querySelector('#sql .answer td')?.textContent"), "42");
+    browser.script("const box = document.querySelector('textarea'); box.value = 'DROP VIEW sent'; document.querySelector('#sql .ask').click()");
     browser.wait("document.querySelector('#sql [aria-live]').textContent.includes('SELECT')");
     // Nothing was refused by the page's own policy, nor went wrong.
     assert!(!text(&browser, ".told").contains("rror"), "{}", text(&browser, ".told"));

@@ -57,6 +57,15 @@ fn tables_are_there_and_packets_have_both_ends() {
 }
 
 #[test]
+fn addresses_are_hexadecimal_as_programs_print_them() {
+    let (_folder, run) = run();
+    let question = "SELECT 0x10 + 1 AS number, '0x10' AS text, 0xff::UBIGINT AS address";
+    assert_eq!(ask(&run, question), "number,text,address\n17,0x10,255\n");
+    let table = ask_into(&run, "table", "-", question).stdout;
+    assert!(String::from_utf8_lossy(&table).contains("    17  0x10     0xff\n"), "{}", String::from_utf8_lossy(&table));
+}
+
+#[test]
 fn answers_have_five_forms() {
     let (folder, run) = run();
     let sql = "SELECT 7::UBIGINT AS n, 'a \"b\", c' AS text, NULL AS gone, 0.5::DOUBLE AS half, true AS yes, sum(x) AS total \

@@ -409,6 +409,25 @@ fn a_packets_story_goes_over_hosts() {
 }
 
 #[test]
+fn what_leaked_from_a_range_is_told() {
+    let server = server();
+    let question =
+        "SELECT printf('%x', address) AS address, bytes, stream FROM writes WHERE bytes > 16 ORDER BY write LIMIT 1";
+    let row = server.post("sql", question).json()["rows"][0].clone();
+    let (address, bytes) = (row[0].as_str().expect("an address"), row[1].as_str().expect("a number"));
+    let told = server.get(&format!("leak?range=0x{address}+{bytes}")).json();
+    assert!(
+        told["packet_count"].as_u64().expect("a number") > 0 && told["from"][0]["bytes"].as_u64() > Some(0),
+        "{told}"
+    );
+    let (packet, arrival) = (&told["packets"][0], &told["read_by"][0]);
+    assert!(packet["packet"].as_str().expect("a number").parse::<u64>().is_ok(), "{packet}");
+    assert!(arrival["hop"] == 1 && arrival["address"].as_str().expect("an address").starts_with("0x"), "{arrival}");
+    assert!(server.get("leak?range=0x1+8").json()["from"].as_array().expect("a list").is_empty());
+    assert_eq!(server.get("leak?range=nonsense").status, 400);
+}
+
+#[test]
 fn a_page_is_one_file() {
     let server = server();
     let out = server.run.with_file_name("page.html");
