@@ -86,6 +86,20 @@ impl Holder {
         self.is_old && self.addr.is_unspecified() && other.addr.is_ipv6() && !other.v6_only
     }
 
+    /// Whether the address includes the address of a socket that would join it: unlike `meets`, the wildcard of the new
+    /// socket includes nothing (`ipv6_rcv_saddr_equal` without `match_sk2_wildcard`).
+    fn covers(&self, new: &Holder) -> bool {
+        match (self.addr, new.addr) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => own.is_unspecified() || own == other,
+            // A socket of IPv4 compares the address of IPv4 that `::` stands for.
+            (IpAddr::V4(own), IpAddr::V6(other)) => {
+                self.is_old && own.is_unspecified() && other.is_unspecified() && !new.v6_only
+            }
+            (IpAddr::V6(own), IpAddr::V4(_)) => own.is_unspecified() && !self.v6_only,
+            (IpAddr::V6(own), IpAddr::V6(other)) => own.is_unspecified() || own == other,
+        }
+    }
+
     /// Whether two may share a port by SO_REUSEPORT.
     fn is_of_group(&self, other: &Holder) -> bool {
         self.reuse_port && other.reuse_port && self.user == other.user
@@ -118,11 +132,56 @@ struct ConnectionKind {
     by_connect: bool,
 }
 
+/// Which sockets a port of TCP admits without comparing them with each holder (`fastreuse`, `fastreuseport`).
+/// It depends on the options that the holders had when they bound, so a socket may be admitted that is in the way of
+/// one of them.
+#[derive(Clone, Copy, Default, Debug)]
+struct Admission {
+    /// All holders had SO_REUSEADDR, and none listened.
+    reuse_address: bool,
+    group: Option<Group>,
+}
+
+/// The holders of a port that share it by SO_REUSEPORT.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    /// The socket that new members are compared with.
+    first: Holder,
+    /// It was alone when it bound (FASTREUSEPORT_ANY): the addresses of new members do not matter.
+    at_any_address: bool,
+}
+
+impl Admission {
+    fn admits(&self, new: &Holder, listens: bool) -> bool {
+        (self.reuse_address && new.reuse_address && !listens) || self.admits_to_group(new)
+    }
+
+    /// `sk_reuseport_match`.
+    fn admits_to_group(&self, new: &Holder) -> bool {
+        let Some(group) = &self.group else { return false };
+        new.reuse_port && new.user == group.first.user && (group.at_any_address || group.first.covers(new))
+    }
+
+    /// Notes that a socket has been bound, or listens; `is_first` if nobody held the port before
+    /// (`inet_csk_update_fastreuse`).
+    fn note(&mut self, new: &Holder, listens: bool, is_first: bool) {
+        let reuses = new.reuse_address && !listens;
+        self.reuse_address = reuses && (is_first || self.reuse_address);
+        if !new.reuse_port {
+            self.group = None;
+        } else if is_first || !self.admits_to_group(new) {
+            self.group = Some(Group { first: *new, at_any_address: is_first });
+        }
+    }
+}
+
 /// A port that is held: a bind bucket.
 #[derive(Default, Debug)]
 struct Bucket {
     bindings: Box<[Binding]>,
     connections: SmallVec<[Count; 1]>,
+    /// `None` where no socket has been bound. Only TCP has it.
+    admission: Option<Box<Admission>>,
 }
 
 impl Bucket {
@@ -131,6 +190,10 @@ impl Bucket {
             Some(held) => held.count += 1,
             None => self.connections.push(Count { kind, count: 1 }),
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.bindings.is_empty() && self.connections.is_empty()
     }
 
     fn remove(&mut self, kind: u16) {
@@ -206,7 +269,7 @@ impl PortTable {
     }
 
     /// Whether somebody is in the way of a socket that wants this port; `own` is its own place in
-    /// the table, if it has one.
+    /// the table, if it has one: it wants to listen then.
     fn conflicts(&self, new: &Holder, own: Option<u32>, port: u16, search: Search) -> bool {
         if self.reserved == Some(Endpoint::new(new.addr, port)) {
             return true;
@@ -214,6 +277,12 @@ impl PortTable {
         let Some(bucket) = self.ports.get(&port) else { return false };
         let mut others = bucket.bindings.iter().filter(|other| Some(other.index) != own);
         match self.rules {
+            Rules::Tcp
+                if search == Search::Named
+                    && bucket.admission.as_ref().is_some_and(|admission| admission.admits(new, own.is_some())) =>
+            {
+                false
+            }
             Rules::Tcp => {
                 let connections =
                     bucket.connections.iter().map(|held| (self.kinds[usize::from(held.kind)].holder, false));
@@ -221,7 +290,7 @@ impl PortTable {
                 bindings.chain(connections).any(|(other, listening)| blocks(new, &other, listening, search))
             }
             Rules::Udp if search == Search::Named => {
-                // The youngest that is met decides (udp_lib_lport_inuse).
+                // The first of Linux's list that is met decides (udp_lib_lport_inuse): usually the youngest.
                 let met = others.rfind(|other| !new.reuses_with(&other.holder) && new.meets(&other.holder));
                 met.is_some_and(|other| !new.is_of_group(&other.holder))
             }
@@ -251,9 +320,14 @@ impl PortTable {
         } else {
             at.port
         };
+        self.note(port, &holder, false);
         let bucket = self.ports.entry(port).or_default();
         let binding = Binding { index, holder, listening: false };
-        bucket.bindings = bucket.bindings.iter().copied().chain([binding]).collect();
+        let mut bindings = bucket.bindings.to_vec();
+        // `sk_add_node_rcu` puts members of a group of IPv6 behind all others.
+        let is_last = self.rules == Rules::Udp && holder.reuse_port && !holder.is_old;
+        bindings.insert(if is_last { 0 } else { bindings.len() }, binding);
+        bucket.bindings = bindings.into();
         Some(port)
     }
 
@@ -316,6 +390,15 @@ impl PortTable {
         self.ports.get_mut(&port)?.bindings.iter_mut().find(|binding| binding.index == index)
     }
 
+    /// Notes for those to come that a socket has got a port, or listens there.
+    fn note(&mut self, port: u16, holder: &Holder, listens: bool) {
+        if self.rules == Rules::Tcp {
+            let bucket = self.ports.entry(port).or_default();
+            let is_first = bucket.is_empty();
+            bucket.admission.get_or_insert_default().note(holder, listens, is_first);
+        }
+    }
+
     /// Notes that a bound socket listens no more.
     pub fn unlisten(&mut self, index: u32, port: u16) {
         if let Some(own) = self.binding(index, port) {
@@ -329,6 +412,9 @@ impl PortTable {
         let Some(own) = self.binding(index, port) else { return false };
         let holder = own.holder;
         let blocked = self.conflicts(&holder, Some(index), port, Search::Named);
+        if !blocked {
+            self.note(port, &holder, true);
+        }
         if let Some(own) = self.binding(index, port) {
             own.listening = !blocked;
         }
@@ -372,7 +458,7 @@ impl PortTable {
             Hold::Counted { kind, .. } => bucket.remove(kind),
             _ => bucket.bindings = bucket.bindings.iter().filter(|binding| binding.index != index).copied().collect(),
         }
-        if bucket.bindings.is_empty() && bucket.connections.is_empty() {
+        if bucket.is_empty() {
             self.ports.remove(&port);
         }
     }

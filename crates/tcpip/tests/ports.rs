@@ -5,7 +5,7 @@ mod common;
 
 use common::{A, Link, Net, addr, ms};
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tcpip::{Family, SocketError, SocketId, SocketOption};
 
 const SERVER: u16 = 5000;
@@ -91,5 +91,66 @@ fn chosen_ports_are_not_shared_unless_the_system_says_so() {
         }
         assert_eq!(ports.len(), most);
         assert_eq!(ports.iter().take(100).collect::<BTreeSet<_>>().len(), 100);
+    }
+}
+
+/// A socket of IPv6 or, with an address of IPv4, of IPv4, and whether it could be bound.
+fn bound(net: &mut Net, ip: &str, options: &[SocketOption]) -> (SocketId, bool) {
+    let ip: IpAddr = ip.parse().unwrap();
+    let id = net.stacks[0].tcp_socket(if ip.is_ipv4() { Family::V4 } else { Family::V6 });
+    for option in options {
+        net.stacks[0].set_option(net.now, id, *option).unwrap();
+    }
+    (id, net.stacks[0].bind(id, SocketAddr::new(ip, SERVER)).is_ok())
+}
+
+#[test]
+fn members_of_a_group_are_admitted_in_the_way_of_others() {
+    let member = [SocketOption::ReusePort(true)];
+    let of_ipv6 = [SocketOption::ReusePort(true), SocketOption::V6Only(true)];
+    for first in ["127.0.0.1", "0.0.0.0"] {
+        let mut net = net(&[]);
+        let wanted: [(&str, &[SocketOption]); 3] = [(first, &[]), ("::", &of_ipv6), ("::", &member)];
+        let ids = wanted.map(|(ip, options)| bound(&mut net, ip, options)).map(|(id, done)| {
+            assert!(done, "{first}");
+            id
+        });
+        // A listener that is no member is compared with all.
+        let stack = &mut net.stacks[0];
+        assert!(stack.listen(ids[2], 1).is_ok() && stack.listen(ids[1], 1).is_ok(), "{first}");
+        assert_eq!(stack.listen(ids[0], 1), Err(SocketError::AddressInUse), "{first}");
+    }
+    for (second, third) in [("0.0.0.0", true), ("127.0.0.1", false)] {
+        let mut net = net(&[]);
+        assert!(bound(&mut net, "::1", &[]).1 && bound(&mut net, second, &member).1);
+        assert_eq!(bound(&mut net, "::", &member).1, third, "{second}");
+    }
+}
+
+#[test]
+fn holders_share_as_they_did_when_they_were_bound() {
+    let mut net = net(&[]);
+    let reusing = [SocketOption::ReuseAddress(true)];
+    let (first, _) = bound(&mut net, "127.0.0.1", &reusing);
+    net.stacks[0].set_option(net.now, first, SocketOption::ReuseAddress(false)).unwrap();
+    assert!(bound(&mut net, "127.0.0.1", &reusing).1);
+    assert!(!bound(&mut net, "127.0.0.1", &[]).1);
+}
+
+#[test]
+fn datagrams_of_ipv6_in_a_group_are_asked_last() {
+    let member = [SocketOption::ReusePort(true)];
+    for (options, allowed) in [(&[][..], false), (&member, true)] {
+        let mut net = net(&[]);
+        let mut bind = |ip: &str, options: &[SocketOption]| {
+            let ip: IpAddr = ip.parse().unwrap();
+            let id = net.stacks[0].udp_socket(if ip.is_ipv4() { Family::V4 } else { Family::V6 });
+            for option in options {
+                net.stacks[0].set_option(net.now, id, *option).unwrap();
+            }
+            net.stacks[0].bind(id, SocketAddr::new(ip, SERVER)).is_ok()
+        };
+        assert!(bind("127.0.0.1", options) && bind("::1", &member));
+        assert_eq!(bind("::", &member), allowed);
     }
 }
