@@ -178,6 +178,9 @@ pub(super) fn answer(reply: Reply, header: &Nlmsghdr, body: &[u8], host: &Host) 
             let interface = find(&all, body).ok_or(Errno::ENODEV)?;
             reply.link(&mut out, interface, host, 0);
         }
+        RTM_GETROUTE if matches!(family, AF_INET | AF_INET6) && body.len() < size_of::<Rtmsg>() => {
+            return Err(Errno::EINVAL);
+        }
         RTM_GETROUTE if matches!(family, AF_INET | AF_INET6) => reply.route_to(&mut out, &all, body)?,
         // There are no handles of disciplines and no classes to name (`tc_get_qdisc`, `tc_ctl_tclass`).
         RTM_GETQDISC | RTM_GETTCLASS => {
@@ -739,6 +742,9 @@ mod tests {
         assert_eq!(route([11, 0, 0, 9]), (2, vec![11, 0, 0, 5]));
         assert_eq!(route([11, 0, 0, 5]), (1, vec![11, 0, 0, 5]));
         assert_eq!(route([127, 0, 0, 1]), (1, vec![127, 0, 0, 1]));
+        let short = [AF_INET as u8; size_of::<Rtmsg>() - 1];
+        let (kind, body) = messages(&answer(&request(RTM_GETROUTE, 0, &short), 1000, HOST)[0]).remove(0);
+        assert_eq!((kind, &body[..4]), (NLMSG_ERROR, &(-Errno::EINVAL.raw()).to_ne_bytes()[..]));
     }
 
     #[test]
