@@ -94,6 +94,8 @@ struct Change<'a> {
     to_parent: bool,
     /// The name is gone already.
     unlinked: bool,
+    /// The number of that directory, if it has been removed too.
+    removed_parent: Option<u64>,
     /// By way of an open file: those that asked for IN_EXCL_UNLINK do not learn what is done so with a file whose name is gone.
     by_file: bool,
 }
@@ -101,12 +103,30 @@ struct Change<'a> {
 impl<'a> Change<'a> {
     /// Of a file with a name, which the directory learns too.
     fn of_file(path: &'a [u8], number: u64, mask: u32) -> Change<'a> {
-        Change { number: Some(number), path, mask, cookie: 0, to_parent: true, unlinked: false, by_file: false }
+        Change {
+            number: Some(number),
+            path,
+            mask,
+            cookie: 0,
+            to_parent: true,
+            unlinked: false,
+            removed_parent: None,
+            by_file: false,
+        }
     }
 
     /// Of a name in a directory.
     fn of_name(path: &'a [u8], mask: u32, cookie: u32) -> Change<'a> {
-        Change { number: None, path, mask, cookie, to_parent: true, unlinked: false, by_file: false }
+        Change {
+            number: None,
+            path,
+            mask,
+            cookie,
+            to_parent: true,
+            unlinked: false,
+            removed_parent: None,
+            by_file: false,
+        }
     }
 }
 
@@ -196,7 +216,11 @@ impl Inotify {
             && let Some(slash) = change.path.iter().rposition(|&byte| byte == b'/')
         {
             let (parent, name) = (&change.path[..slash], &change.path[slash + 1..]);
-            let concerned = |watch: &Watch| watch.path.as_deref() == Some(parent) && !is_kept(watch);
+            let is_parent = |watch: &Watch| match change.removed_parent {
+                Some(number) => watch.number == number,
+                None => watch.path.as_deref() == Some(parent),
+            };
+            let concerned = |watch: &Watch| is_parent(watch) && !is_kept(watch);
             self.tell_those(concerned, change.mask, change.cookie, name);
         }
         if let Some(number) = change.number {
@@ -246,6 +270,9 @@ pub fn check_mask(mask: u32) -> Result<(), Errno> {
 pub struct Watchers {
     instances: Vec<FileId>,
     cookies: u32,
+    /// Removed folders, by the machine's path and by number, that are kept by what is open of them, though it was removed too: a
+    /// name that is in use holds the folder above it (`d_parent`).
+    kept: Vec<(Vec<u8>, u64)>,
 }
 
 impl Watchers {
@@ -287,7 +314,9 @@ impl Kernel {
     fn tell(&mut self, change: Change<'_>) {
         if !self.watchers.is_empty() {
             let path = &*self.vfs.machine_path(change.path);
-            self.each_instance(|instance| instance.tell(&Change { path, ..change }));
+            let mut kept = self.watchers.kept.iter().filter(|_| change.unlinked);
+            let removed_parent = kept.find(|(folder, _)| lies_in(path, folder)).map(|(_, number)| *number);
+            self.each_instance(|instance| instance.tell(&Change { path, removed_parent, ..change }));
         }
     }
 
@@ -337,8 +366,49 @@ impl Kernel {
         if let Some((number, path)) = removed_name(&file.kind)
             && !self.files.iter().any(|(_, other)| removed_name(&other.kind) == Some((number, path)))
         {
+            let path = &*self.vfs.machine_path(path);
+            self.name_is_gone(path, number);
+        }
+        self.release_folders();
+    }
+
+    /// Nothing has a file or folder open by its last name, which is removed.
+    fn name_is_gone(&mut self, path: &[u8], number: u64) {
+        if self.keeps_folder(path) {
+            let kept = (path.to_vec(), number);
+            self.watchers.kept.push(kept);
+        } else {
             self.file_is_gone(number);
         }
+    }
+
+    /// Ends the watches of removed folders that nothing keeps any more, from the lowest up.
+    fn release_folders(&mut self) {
+        while let Some(place) = (0..self.watchers.kept.len()).find(|place| {
+            let (path, number) = &self.watchers.kept[*place];
+            !self.keeps_folder(path) && !self.has_removed_name(*number)
+        }) {
+            let (_, number) = self.watchers.kept.remove(place);
+            self.file_is_gone(number);
+        }
+    }
+
+    /// Whether something is open, or kept itself, by a name in a folder that has been removed.
+    fn keeps_folder(&self, path: &[u8]) -> bool {
+        let lost_name = |file: &super::OpenFile| match &file.kind {
+            // It may have other names still.
+            super::FileKind::Regular(file) if file.unlinked || file.pinned.is_some() => {
+                lies_in(&self.vfs.machine_path(&file.path), path)
+            }
+            kind => removed_name(kind).is_some_and(|(_, name)| lies_in(&self.vfs.machine_path(name), path)),
+        };
+        self.files.iter().any(|(_, file)| lost_name(file))
+            || self.watchers.kept.iter().any(|(name, _)| lies_in(name, path))
+    }
+
+    /// Whether a file or folder without names is open.
+    fn has_removed_name(&self, number: u64) -> bool {
+        self.files.iter().any(|(_, file)| removed_name(&file.kind).is_some_and(|(of, _)| of == number))
     }
 
     /// Whether something that was opened by a name keeps it, now that its file has lost that name and all others. What
@@ -392,7 +462,7 @@ impl Kernel {
             false
         });
         if last && !(in_use && self.is_open_by_name(path, number)) {
-            self.file_is_gone(number);
+            self.name_is_gone(path, number);
         }
     }
 
@@ -477,6 +547,11 @@ impl Watched {
         let change = Change::of_file(&self.path, number, mask | kind);
         Change { to_parent: self.to_parent, unlinked: self.unlinked, by_file: true, ..change }
     }
+}
+
+/// Whether a path names something in a folder, and not below it.
+fn lies_in(path: &[u8], folder: &[u8]) -> bool {
+    path.iter().rposition(|&byte| byte == b'/').is_some_and(|slash| path[..slash] == *folder)
 }
 
 /// What has something open of a file or folder that has no name any more: its number, and the name by which it was
