@@ -36,7 +36,13 @@ fn chunk_at(address: u64, left: usize) -> usize {
     (CHUNK - address as usize % CHUNK).min(left)
 }
 
-/// read(2). 0 when the program is over, EIO where nothing is mapped.
+/// Checks that a position in the upper half of all addresses leaves room for so many bytes (`rw_verify_area`). EOVERFLOW.
+fn check_end(start: u64, buffers: &UserBuffers) -> Result<(), Errno> {
+    let overflows = start.cast_signed() < 0 && buffers.total() as u64 >= start.wrapping_neg();
+    if overflows { Err(Errno::EOVERFLOW) } else { Ok(()) }
+}
+
+/// read(2). 0 when the program is over, EOVERFLOW, EIO where nothing is mapped.
 pub(super) fn read(
     ctx: &mut Ctx<'_>,
     id: FileId,
@@ -45,6 +51,7 @@ pub(super) fn read(
     position: Option<u64>,
 ) -> SysResult {
     let start = position.unwrap_or_else(|| offset(ctx, id));
+    check_end(start, buffers)?;
     let Some(process) = process_of(ctx, image) else { return Ok(0) };
     let memory = memory_of(ctx, process);
     let caller: &AddressSpace = &ctx.process.memory;
@@ -78,6 +85,9 @@ pub(super) fn read_pages(
     const WORD: u64 = size_of::<u64>() as u64;
     const WORDS_AT_ONCE: usize = 8192;
     let start = position.unwrap_or_else(|| offset(ctx, id));
+    if start.cast_signed() < 0 {
+        return Err(Errno::EINVAL.into());
+    }
     let Some(process) = process_of(ctx, image) else { return Ok(0) };
     if !start.is_multiple_of(WORD) || !(buffers.total() as u64).is_multiple_of(WORD) {
         return Err(Errno::EINVAL.into());
@@ -104,7 +114,7 @@ pub(super) fn read_pages(
     finish(ctx, id, done, end, position)
 }
 
-/// write(2). What cannot be written privately stays (EIO): memory that is shared and read-only.
+/// write(2). EOVERFLOW. What cannot be written privately stays (EIO): memory that is shared and read-only.
 pub(super) fn write(
     ctx: &mut Ctx<'_>,
     id: FileId,
@@ -113,6 +123,7 @@ pub(super) fn write(
     position: Option<u64>,
 ) -> SysResult {
     let start = position.unwrap_or_else(|| offset(ctx, id));
+    check_end(start, buffers)?;
     let Some(process) = process_of(ctx, image) else { return Ok(0) };
     let (space, is_own) = (process.space, process.space == ctx.process.space);
     let mut done = 0;
