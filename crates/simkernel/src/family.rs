@@ -188,6 +188,10 @@ impl Kernel {
             self.family.set_reportable(heir, pid, tells);
             self.processes.put(pid.0, child);
             for signal in death_signals {
+                let child = self.processes.get(pid.0);
+                if !child.is_some_and(|child| may_tell_of_death(process, child, signal)) {
+                    continue;
+                }
                 self.signal_process(
                     pid,
                     Siginfo::kill(signal, SI_USER, process.pid.0 as i32, process.credentials.user.real),
@@ -350,4 +354,10 @@ pub(crate) fn child_info(process: &Process) -> Option<Siginfo> {
         ExitStatus::Signaled(signal) => (CLD_KILLED, signal),
     };
     Some(Siginfo::child(code, process.pid.0 as i32, process.credentials.user.real, status, process.ticks(), 0))
+}
+
+/// Whether a child learns by this signal that its parent has died, who must have the right to send it (`check_kill_permission`).
+fn may_tell_of_death(parent: &Process, child: &Process, signal: Signal) -> bool {
+    let continues = signal == Signal::SIGCONT && parent.session == child.session;
+    continues || parent.credentials.may_signal(&child.credentials)
 }
