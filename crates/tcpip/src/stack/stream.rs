@@ -346,6 +346,7 @@ impl Stack {
             self.sync(now, id.index);
         }
         self.retire(id.index);
+        let config = self.config.clone();
         let socket = self.tcp(id)?;
         let gave_up = match &socket.role {
             Role::Idle => true,
@@ -355,6 +356,10 @@ impl Stack {
         socket.shut = None;
         socket.role = Role::Idle;
         socket.error = error;
+        if config.is_for_many(socket.asked.addr) {
+            // The address that connect(2) has put in the place of such an address counts as the one asked for.
+            socket.asked.addr = socket.local.addr;
+        }
         socket.asked.addr = lasting_address(&socket.settings, socket.asked.addr, socket.local.addr);
         socket.local.addr = socket.asked.addr;
         // What was closed already has nothing more to give up (`tcp_disconnect`).
