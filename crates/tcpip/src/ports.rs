@@ -458,6 +458,11 @@ impl PortTable {
             Hold::Counted { kind, .. } => bucket.remove(kind),
             _ => bucket.bindings = bucket.bindings.iter().filter(|binding| binding.index != index).copied().collect(),
         }
+        let is_by_connect = |held: &Count| self.kinds[usize::from(held.kind)].by_connect;
+        if bucket.bindings.is_empty() && bucket.connections.iter().all(is_by_connect) {
+            // It becomes as if nobody had been bound (`inet_bind_bucket_destroy`).
+            bucket.admission = None;
+        }
         if bucket.is_empty() {
             self.ports.remove(&port);
         }

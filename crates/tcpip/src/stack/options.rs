@@ -201,8 +201,7 @@ impl Stack {
             OptionName::DeferAccept => SocketOption::DeferAccept(deferred_seconds(s.deferred_timeouts)),
             OptionName::MaxSegment => {
                 let unconnected = if s.max_segment > 0 { s.max_segment.into() } else { 536 };
-                let stamps = |conn: &Connection| if conn.timestamps_enabled { 12 } else { 0 };
-                SocketOption::MaxSegment(conn.map_or(unconnected, |conn| conn.snd.mss - stamps(conn)))
+                SocketOption::MaxSegment(conn.map_or(unconnected, |conn| conn.payload_mss()))
             }
             OptionName::NotSentLowWater => SocketOption::NotSentLowWater(s.not_sent_low_water),
             OptionName::Linger2 => SocketOption::Linger2(SimDuration::from_secs(s.linger2.into())),

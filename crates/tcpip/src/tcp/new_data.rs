@@ -351,7 +351,7 @@ impl Connection {
     }
 
     /// The MSS without the options that every segment has (mss_cache).
-    pub(super) fn payload_mss(&self) -> u32 {
+    pub(crate) fn payload_mss(&self) -> u32 {
         let options = if self.timestamps_enabled { 12 } else { 0 };
         self.bound_to_half_window(self.snd.mss - options)
     }

@@ -203,7 +203,9 @@ pub(crate) fn set_nothing(
         SO_DEVMEM_DONTNEED if !len.is_multiple_of(DEVMEM_TOKEN) || len > DEVMEM_TOKEN * DEVMEM_TOKENS_MAX => {
             Err(Errno::EINVAL.into())
         }
-        SO_DEVMEM_DONTNEED => Ok(()),
+        SO_DEVMEM_DONTNEED => {
+            memory.read(value, &mut [0; DEVMEM_TOKEN * DEVMEM_TOKENS_MAX][..len]).map_err(Outcome::from)
+        }
         _ => return None,
     })
 }

@@ -27,10 +27,8 @@ pub(super) fn demand_transparent(who: &Credentials, number: i32) -> Result<(), E
 
 /// Tells the stack whether addresses that are not the host's may be bound.
 pub(super) fn tell_free_bind(ctx: &mut Ctx<'_>, file: FileId) -> Result<(), Errno> {
-    const FREE: [(i32, i32); 4] =
-        [(SOL_IP, IP_FREEBIND), (SOL_IP, IP_TRANSPARENT), (SOL_IPV6, IPV6_FREEBIND), (SOL_IPV6, IPV6_TRANSPARENT)];
     let socket = ctx.inet(file)?;
-    let is_free = FREE.iter().any(|(level, option)| socket.kept.get(*level, *option) == Some(1));
+    let is_free = [IP_FREEBIND, IP_TRANSPARENT].iter().any(|option| socket.kept.get(SOL_IP, *option) == Some(1));
     set_in_stack(ctx, socket.id, SocketOption::FreeBind(is_free))
 }
 
@@ -142,7 +140,7 @@ pub(super) fn get(ctx: &mut Ctx<'_>, file: FileId, option: i32, place: Place) ->
         MCAST_MSFILTER if place.len < size_of::<GroupFilter>() => Err(Errno::EINVAL.into()),
         IP_MULTICAST_IF => {
             let address = ctx.inet(file)?.kept.get(SOL_IP, IP_MULTICAST_IF).unwrap_or(0);
-            place.store(&ctx.process.memory, &address.to_ne_bytes())
+            place.store_len_first(&ctx.process.memory, &address.to_ne_bytes())
         }
         _ => {
             let number = show(ctx, file, option)?;

@@ -159,7 +159,7 @@ fn set_number(ctx: &mut Ctx<'_>, file: FileId, option: i32, value: i32) -> Resul
         }
         IPV6_ADDRFORM => set_family(ctx, file, value),
         IPV6_FREEBIND | IPV6_TRANSPARENT => {
-            table::set(ctx, file, SOL_IPV6, option, value)?;
+            table::set(ctx, file, SOL_IP, shared(option), value)?;
             tell_free_bind(ctx, file)
         }
         _ => table::set(ctx, file, SOL_IPV6, option, value),
@@ -218,7 +218,7 @@ pub(super) fn get(ctx: &mut Ctx<'_>, file: FileId, option: i32, place: Place) ->
         IPV6_PATHMTU => {
             let mut info = [0; MTU_INFO];
             info[MTU_INFO - 4..].copy_from_slice(&mtu(ctx, file)?.to_ne_bytes());
-            place.store(&ctx.process.memory, &info)
+            place.store_len_first(&ctx.process.memory, &info)
         }
         // This option alone takes its length as signed.
         MCAST_MSFILTER if !(size_of::<GroupFilter>()..=i32::MAX as usize).contains(&place.len) => {
@@ -231,9 +231,14 @@ pub(super) fn get(ctx: &mut Ctx<'_>, file: FileId, option: i32, place: Place) ->
         }
         _ => {
             let shown = show(ctx, file, option)?;
-            place.store(&ctx.process.memory, &number(shown))
+            place.store_len_first(&ctx.process.memory, &number(shown))
         }
     }
+}
+
+/// The option of SOL_IP that is the same flag.
+fn shared(option: i32) -> i32 {
+    if option == IPV6_FREEBIND { IP_FREEBIND } else { IP_TRANSPARENT }
 }
 
 fn show(ctx: &mut Ctx<'_>, file: FileId, option: i32) -> Result<i32, Errno> {
@@ -246,6 +251,7 @@ fn show(ctx: &mut Ctx<'_>, file: FileId, option: i32) -> Result<i32, Errno> {
         IPV6_MTU => mtu(ctx, file),
         IPV6_ADDRFORM if !matches!(socket.kind, Kind::Tcp | Kind::Udp | Kind::Raw(6 | 17)) => Err(Errno::ENOPROTOOPT),
         IPV6_ADDRFORM => inet::peer(ctx, id).map(|_| AF_INET6).ok_or(Errno::ENOTCONN),
+        IPV6_FREEBIND | IPV6_TRANSPARENT => table::show(ctx, file, SOL_IP, shared(option)),
         _ => table::show(ctx, file, SOL_IPV6, option),
     }
 }

@@ -109,7 +109,7 @@ pub fn get(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
         Level::Tcp => tcp::get(ctx, file, option, place),
         Level::Udp => {
             let shown = table::show(ctx, file, SOL_UDP, option)?;
-            place.store(&ctx.process.memory, &number(shown))
+            place.store_len_first(&ctx.process.memory, &number(shown))
         }
         Level::Raw => raw::get(ctx, file, option, place),
         Level::Icmpv6 => raw::get_filter(ctx, file, place),

@@ -168,5 +168,8 @@ pub fn get(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
         (_, SO_ERROR) => number(socket.error.take().map_or(0, Errno::raw)),
         _ => options.settings.show(Holder::Netlink, option, len)?,
     };
-    place.store(&ctx.process.memory, &answer)
+    match level {
+        SOL_SOCKET => place.store(&ctx.process.memory, &answer),
+        _ => place.store_len_first(&ctx.process.memory, &answer),
+    }
 }

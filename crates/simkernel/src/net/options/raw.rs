@@ -111,7 +111,7 @@ pub(super) fn get_filter(ctx: &mut Ctx<'_>, file: FileId, place: Place) -> SysRe
     let socket = ctx.inet(file)?;
     let (id, most) = (socket.id, FILTER_BYTES[socket.family as usize]);
     let blocked = ctx.kernel.net.stack.blocked_types(id).map_err(errno)?;
-    place.store(&ctx.process.memory, &blocked.as_bytes()[..most])
+    place.store_len_first(&ctx.process.memory, &blocked.as_bytes()[..most])
 }
 
 /// IPV6_CHECKSUM and IPV6_HDRINCL of raw sockets, of either level. EFAULT, ENOPROTOOPT.
@@ -125,5 +125,5 @@ pub(super) fn get_of_ipv6(ctx: &mut Ctx<'_>, file: FileId, option: i32, place: P
         IPV6_CHECKSUM => stack.checksum_at(id).map_err(errno)?.map_or(-1, i32::from),
         _ => return Err(Errno::ENOPROTOOPT.into()),
     };
-    place.store(&ctx.process.memory, &number(shown))
+    place.store_len_first(&ctx.process.memory, &number(shown))
 }

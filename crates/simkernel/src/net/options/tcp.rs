@@ -3,7 +3,7 @@
 use super::kept::{REFUSED, Rule};
 use super::table::{self, set_in_stack};
 use super::tcp_info::tcp_info;
-use super::value::{Place, number, read_name, read_number};
+use super::value::{Place, number, read_number, read_text};
 use crate::ctx::Ctx;
 use crate::ids::FileId;
 use crate::net::errno;
@@ -35,10 +35,10 @@ pub(super) fn set(ctx: &mut Ctx<'_>, file: FileId, option: i32, value: u64, len:
     match option {
         TCP_CONGESTION | TCP_ULP if len == 0 => Err(Errno::EINVAL.into()),
         TCP_CONGESTION => {
-            let name = read_name(&ctx.process.memory, value, len.min(NAME_MAX - 1))?;
+            let name = read_text(&ctx.process.memory, value, len.min(NAME_MAX - 1))?;
             Ok(set_in_stack(ctx, id, SocketOption::Congestion(congestion_control(&name)?))?)
         }
-        TCP_ULP => read_name(&ctx.process.memory, value, len.min(NAME_MAX - 1)).and(Err(Errno::ENOENT.into())),
+        TCP_ULP => read_text(&ctx.process.memory, value, len.min(NAME_MAX - 1)).and(Err(Errno::ENOENT.into())),
         TCP_FASTOPEN_KEY if len != KEY_BYTES && len != 2 * KEY_BYTES => Err(Errno::EINVAL.into()),
         TCP_FASTOPEN_KEY => {
             ctx.process.memory.read(value, &mut [0; 2 * KEY_BYTES][..len])?;
@@ -125,7 +125,7 @@ pub(super) fn get(ctx: &mut Ctx<'_>, file: FileId, option: i32, place: Place) ->
     match option {
         TCP_INFO => {
             let info = ctx.kernel.net.stack.tcp_info(ctx.now, id).map_err(errno)?;
-            place.store(&ctx.process.memory, tcp_info(&info).as_bytes())
+            place.store_len_first(&ctx.process.memory, tcp_info(&info).as_bytes())
         }
         TCP_CONGESTION => {
             let mut name = [0u8; NAME_MAX];
@@ -134,7 +134,7 @@ pub(super) fn get(ctx: &mut Ctx<'_>, file: FileId, option: i32, place: Place) ->
                 _ => b"cubic",
             };
             name[..text.len()].copy_from_slice(text);
-            place.store(&ctx.process.memory, &name)
+            place.store_len_first(&ctx.process.memory, &name)
         }
         // Nothing to show.
         TCP_CC_INFO | TCP_SAVED_SYN | TCP_ULP | TCP_FASTOPEN_KEY => place.store_len(&ctx.process.memory, 0),
@@ -151,7 +151,7 @@ pub(super) fn get(ctx: &mut Ctx<'_>, file: FileId, option: i32, place: Place) ->
         }
         _ => {
             let shown = show(ctx, file, id, option)?;
-            place.store(&ctx.process.memory, &number(shown))
+            place.store_len_first(&ctx.process.memory, &number(shown))
         }
     }
 }

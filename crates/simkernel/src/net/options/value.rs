@@ -61,6 +61,18 @@ pub(super) fn read_name(memory: &AddressSpace, value: u64, len: usize) -> Result
     Ok(name)
 }
 
+/// Reads a name of at most `len` bytes, and nothing behind its NUL (`strncpy_from_sockptr`). EFAULT.
+pub(super) fn read_text(memory: &AddressSpace, value: u64, len: usize) -> Result<SmallVec<[u8; 16]>, Outcome> {
+    let mut name = SmallVec::from_elem(0, len);
+    let readable = memory.read_partial(value, &mut name);
+    match name[..readable].iter().position(|&byte| byte == 0) {
+        Some(end) => name.truncate(end),
+        None if readable < len => return Err(Errno::EFAULT.into()),
+        None => {}
+    }
+    Ok(name)
+}
+
 /// Reads getsockopt(2)'s length. EFAULT, EINVAL for negative ones.
 pub(crate) fn read_len(memory: &AddressSpace, len_address: u64) -> Result<usize, Outcome> {
     let len: i32 = memory.read_value(len_address)?;
@@ -76,6 +88,15 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Stores the length of an option's value, and the value, cut to the room there is. Levels other than SOL_SOCKET
+    /// store them in this order, so the length is stored even if the value cannot be. EFAULT.
+    pub fn store_len_first(self, memory: &AddressSpace, answer: &[u8]) -> SysResult {
+        let cut = &answer[..answer.len().min(self.len)];
+        self.store_len(memory, cut.len())?;
+        memory.write(self.value, cut)?;
+        Ok(0)
+    }
+
     /// Stores an option's value, cut to the room there is, and its length. EFAULT.
     pub fn store(self, memory: &AddressSpace, answer: &[u8]) -> SysResult {
         let cut = &answer[..answer.len().min(self.len)];
@@ -86,8 +107,8 @@ impl Place {
     /// Stores a number as level SOL_IP does: short buffers have a byte (`do_ip_getsockopt`).
     pub fn store_short(self, memory: &AddressSpace, number: i32) -> SysResult {
         match u8::try_from(number) {
-            Ok(byte) if (1..4).contains(&self.len) => self.store(memory, &[byte]),
-            _ => self.store(memory, &number.to_ne_bytes()),
+            Ok(byte) if (1..4).contains(&self.len) => self.store_len_first(memory, &[byte]),
+            _ => self.store_len_first(memory, &number.to_ne_bytes()),
         }
     }
 
