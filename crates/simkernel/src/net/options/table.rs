@@ -86,6 +86,9 @@ const KEPT: &[(i32, i32, Rule)] = &[
     (SOL_IPV6, IPV6_RECVORIGDSTADDR, Rule::Flag),
     (SOL_IPV6, IPV6_RECVFRAGSIZE, Rule::Flag),
     (SOL_IPV6, IPV6_AUTOFLOWLABEL, Rule::FlagOn),
+    // Values are those of IP_FREEBIND and IP_TRANSPARENT; here is that there are such options.
+    (SOL_IPV6, IPV6_FREEBIND, Rule::Flag),
+    (SOL_IPV6, IPV6_TRANSPARENT, Rule::Flag),
     (SOL_IPV6, IPV6_MULTICAST_HOPS, Rule::Number { default: 1, least: 0, most: 255 }),
     (SOL_IPV6, IPV6_MULTICAST_LOOP, Rule::FlagOn),
     (SOL_IPV6, IPV6_MULTICAST_ALL, Rule::FlagOn),
