@@ -80,6 +80,10 @@ const PROCESS: [(&str, u8, u32); 49] = [
     ("wchan", FILE, 0o444),
 ];
 
+/// What lies in `/proc/PID` alone, and in `/proc/PID/task/TID` alone.
+const OF_PROCESSES: [&str; 6] = ["autogroup", "coredump_filter", "mountstats", "task", "timers", "timerslack_ns"];
+const OF_THREADS: [&str; 1] = ["children"];
+
 /// What security modules say of a process, with the permission bits.
 const ATTRIBUTES: [(&str, u32); 6] = [
     ("current", 0o666),
@@ -120,11 +124,23 @@ pub fn lookup(view: &View<'_>, pid: u32, what: &[&str]) -> Option<Synthetic> {
     }
     let process = view.process_of_thread(pid)?;
     match what {
-        ["task", tid, what @ ..] if *what != ["task"] => {
+        ["task", tid, what @ ..] => {
             let tid = number(tid)?;
-            threads(process).any(|known| known.0 == tid).then(|| node(view, process, tid, what))?
+            threads(process).any(|known| known.0 == tid).then(|| entry(view, process, tid, what, &OF_PROCESSES))?
         }
-        _ => node(view, process, pid, what),
+        _ => entry(view, process, pid, what, &OF_THREADS),
+    }
+}
+
+/// What lies at a path below a process or a thread, which lacks some files.
+fn entry(view: &View<'_>, process: &Process, tid: u32, what: &[&str], lacks: &[&str]) -> Option<Synthetic> {
+    match what {
+        [] => {
+            let names = PROCESS.iter().filter(|(name, ..)| !lacks.contains(name));
+            Some(Synthetic::Directory(names.map(|(name, kind, _)| (*name, *kind)).collect()))
+        }
+        [name, ..] if lacks.contains(name) => None,
+        _ => node(view, process, tid, what),
     }
 }
 
@@ -178,7 +194,6 @@ fn node(view: &View<'_>, process: &Process, tid: u32, what: &[&str]) -> Option<S
     let file = |bytes: Vec<u8>| Some(Synthetic::File(bytes));
     let link = |bytes: &[u8]| Some(Synthetic::Link(bytes.to_vec()));
     match what {
-        [] => Some(Synthetic::Directory(PROCESS.map(|(name, kind, _)| (name, kind)).to_vec())),
         ["exe"] if process.program.is_some() => Some(Synthetic::Descriptor { pid: process.pid, fd: PROGRAM }),
         ["exe"] => process.zombie.is_none().then(|| link(&seen(view, &process.exe)))?,
         ["cwd"] => {
@@ -301,7 +316,8 @@ fn stat_line(view: &View<'_>, process: &Process, tid: u32) -> String {
         process.threads.len().max(1),
         totals.size,
         totals.resident() / 4096,
-        process.exit_signal,
+        // Threads tell nobody of their end.
+        if tid == process.pid.0 { process.exit_signal } else { -1 },
         view.thread(tid).map_or(0, |thread| thread.placement.processor.0),
         schedule.priority,
         schedule.policy,

@@ -321,7 +321,7 @@ fn queue_names(view: &View<'_>) -> Vec<(String, u8)> {
 /// Whether a path is the list of the viewer's own descriptors, which no change of ids closes.
 pub fn is_own_descriptors(view: &View<'_>, path: &[u8]) -> bool {
     let own = view.process.map(|process| format!("/proc/{}/", process.pid));
-    own.is_some_and(|own| path.starts_with(own.as_bytes())) && (path.ends_with(b"/fd") || path.ends_with(b"/fdinfo"))
+    own.is_some_and(|own| path.starts_with(own.as_bytes())) && path.ends_with(b"/fd")
 }
 
 /// Links of `/proc` that lead to a file and not to its name; those of descriptors are a kind of their own.
