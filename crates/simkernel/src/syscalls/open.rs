@@ -516,7 +516,7 @@ fn reopen(ctx: &mut Ctx<'_>, pid: Pid, fd: u32, flags: u32) -> SysResult {
 fn reopen_pinned(ctx: &mut Ctx<'_>, id: FileId, flags: u32) -> Result<FileKind, Errno> {
     let FileKind::Regular(file) = &ctx.kernel.files[id].kind else { return Err(Errno::EBADF) };
     let (real, path) = (file.real.clone(), file.path.clone());
-    let (was_writable, in_run, number) = (file.writes, file.in_run, file.number);
+    let (was_writable, in_run, number, unlinked) = (file.writes, file.in_run, file.number, file.unlinked);
     let writes = was_writable || (in_run && wants_write(flags));
     if writes && !was_writable {
         Permissions::from(&ctx.kernel.regular_stat(id)?).demand(ctx.credentials(), wanted(flags))?;
@@ -544,7 +544,7 @@ fn reopen_pinned(ctx: &mut Ctx<'_>, id: FileId, flags: u32) -> Result<FileKind, 
         number,
         offset: 0,
         pinned: Some(fd),
-        unlinked: false,
+        unlinked,
     })))
 }
 
