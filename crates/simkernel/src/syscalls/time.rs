@@ -79,7 +79,9 @@ pub(super) fn clock_gettime(ctx: &mut Ctx<'_>, [clock, address, ..]: [u64; 6]) -
 /// clock_getres(2).
 pub(super) fn clock_getres(ctx: &mut Ctx<'_>, [clock, address, ..]: [u64; 6]) -> SysResult {
     clock_nanos(ctx, clock as i32)?;
-    let coarse = matches!(clock as i32, CLOCK_REALTIME_COARSE | CLOCK_MONOTONIC_COARSE);
+    // The lowest bits of a negative clock are its kind: of three that count processor time, the scheduler's is fine (`posix_cpu_clock_getres`).
+    let is_counted_by_ticks = (clock as i32) < 0 && clock & 3 < 2;
+    let coarse = matches!(clock as i32, CLOCK_REALTIME_COARSE | CLOCK_MONOTONIC_COARSE) || is_counted_by_ticks;
     if address != 0 {
         let resolution = Timespec::from_nanos(if coarse { 4_000_000 } else { 1 });
         ctx.process.memory.write_value(address, &resolution)?;
