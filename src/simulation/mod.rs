@@ -153,7 +153,8 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     options.machine_files.tell(told);
     let early = EarlyLook::begin(machine_files, began);
     let mut accounting = Accounting::begin();
-    let watch = Watch::start(plan, accounting.workers(), options.abandon);
+    let counts_steps = matches!(options.profile, Some(ProfileKind::Instructions(_)));
+    let watch = Watch::start(plan, accounting.workers(), counts_steps, options.abandon);
     if let Some(limit) = plan.experimental.memory_limit {
         guest::limit_memory(limit.bytes());
     }

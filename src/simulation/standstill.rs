@@ -24,6 +24,9 @@ const ANSWER: Duration = Duration::from_millis(500);
 /// waits for other processes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How many times as long a run that counts instructions may stand still.
+const STEPS_PATIENCE: u32 = 60;
+
 /// The heartbeat of a run.
 #[derive(Debug, Default)]
 pub struct Pulse {
@@ -49,14 +52,16 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// `abandon` ends the process at once; it is called when the run has been asked to end and does not.
-    pub fn start(plan: &Plan, workers: Workers, abandon: fn()) -> Watch {
+    /// `abandon` ends the process at once; it is called when the run has been asked to end and does not. With `counts_steps` programs
+    /// are some thousand times slower, and an interval of a second's computing is no standstill.
+    pub fn start(plan: &Plan, workers: Workers, counts_steps: bool, abandon: fn()) -> Watch {
+        let patience = if counts_steps { STEPS_PATIENCE } else { 1 };
         let pulse = Arc::new(Pulse::default());
         let watcher = Watcher {
             pulse: pulse.clone(),
             workers,
             hosts: plan.hosts.iter().map(|host| host.name.clone()).collect(),
-            after: plan.experimental.standstill_after.map(|time| Duration::from_nanos(time.as_nanos())),
+            after: plan.experimental.standstill_after.map(|time| patience * Duration::from_nanos(time.as_nanos())),
             abandon,
         };
         // Without the thread nobody is told anything; the run is none the worse.
