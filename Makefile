@@ -6,7 +6,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak arti tcp-stall tcp-linux goodput packetdrill bench lab lab-profile build lint fmt clean
+.PHONY: help demo test soak arti tcp-stall tcp-linux goodput packetdrill bench lab lab-profile build light lint fmt clean
 
 cache := $(or $(GNOMON_CACHE),$(or $(XDG_CACHE_HOME),$(if $(HOME),$(HOME)/.cache,$(CURDIR)/target))/gnomon)
 export CARGO_TARGET_DIR ?= $(cache)/target-$(shell printf '%s' '$(CURDIR)' | cksum | cut -d ' ' -f 1)
@@ -86,6 +86,12 @@ build: ## leave gnomon, gnomon-view, gnomon-traffic, gnomon-relay and gnomon-oni
 	@install -s -m 755 "$(CARGO_TARGET_DIR)/release/gnomon-view" bin
 	@install -m 644 "$(CARGO_TARGET_DIR)/release/libduckdb.so" "$(CARGO_TARGET_DIR)/release/libgnomon_cheap_crypto.so" bin
 	@[ -z "$$(tools/mpi-features)" ] || install -m 755 "$(CARGO_TARGET_DIR)/release/gnomon-ranks" bin
+
+light: build ## replace relays, light clients and traffic in bin by ones without shared libraries, for networks of thousands
+	RUSTFLAGS='-C target-feature=+crt-static' cargo build --release -p traffic -p relay -p onion-client \
+		--target x86_64-unknown-linux-gnu $(CARGO_FLAGS)
+	@cd "$(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release" && \
+		install -m 755 gnomon-traffic gnomon-relay gnomon-onion-client "$(CURDIR)/bin"
 
 lint: ## clippy and rustfmt, changing nothing
 	@tools/check-rust clippy fmt
