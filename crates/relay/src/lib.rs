@@ -44,7 +44,7 @@ Its own:
                              Which circuit's cell is next: 'round-robin', or 'ewma' (who has sent least of late)
       --ConnectionScheduler NAME
                              Which of imux's connections takes it: 'circuit-rr', 'cell-rr', 'ewma-mapping', 'shortest-queue', 'kist'
-      --ConnLimit N          Sockets that it has open at most [default: what the system allows]
+      --ConnLimit N          Sockets that it has open at most [default: what the system allows; with imux, what it has at first]
       --ImuxTau T            The part of them that imux may take [default: 0.9]
       --ImuxChannelConnections N
                              Connections that a channel of imux has at most [default: as its algorithm says]

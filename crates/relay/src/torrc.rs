@@ -45,7 +45,7 @@ pub struct Settings {
     /// What clients use their circuits for, by address.
     pub labels: BTreeMap<Ipv4Addr, Label>,
     pub defences: Defences,
-    /// ConnLimit was given: the system is asked for as many.
+    /// The system is asked for as many descriptors as ConnLimit says.
     pub wants_sockets: bool,
     /// AccountingMax was given, which is not heeded.
     pub has_accounting: bool,
@@ -113,7 +113,7 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
         writing: Writing::Vanilla,
         no_delay: false,
         connection_scheduler: ConnectionScheduler::default(),
-        imux: Limits { conn_limit: open_files_limit(), tau: TAU, per_channel: usize::MAX },
+        imux: Limits { conn_limit: open_files_limits().0, tau: TAU, per_channel: usize::MAX },
         active_by: By::Opened,
         torchestra_by: By::Label,
         labels: BTreeMap::new(),
@@ -176,7 +176,7 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
             }
             "connlimit" => {
                 let limit: usize =
-                    value.parse().ok().filter(|limit| *limit >= 32).ok_or_else(|| wrong("32 or more"))?;
+                    value.parse().ok().filter(|limit| *limit >= LEAST_CONN_LIMIT).ok_or_else(|| wrong("32 or more"))?;
                 // Tor wants as many at least; here there are no more.
                 settings.imux.conn_limit = limit;
                 settings.wants_sockets = true;
@@ -240,6 +240,11 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
         settings.writing = Writing::Kist { interval_ms, formula };
     }
     let or_port = or_port.ok_or("ORPort is missing in the torrc")?;
+    if !settings.wants_sockets && settings.design != LinkDesign::Imux {
+        // As tor, which takes as many as it may have. IMUX reckons with what a process has at first.
+        settings.imux.conn_limit = open_files_limits().1.saturating_sub(OTHER_DESCRIPTORS).max(LEAST_CONN_LIMIT);
+        settings.wants_sockets = true;
+    }
     Ok(Settings { nickname, address, or_port, ..settings })
 }
 
@@ -299,12 +304,18 @@ fn defence(defences: &mut Defences, name: &str, value: &str) -> Result<bool, &'s
     Ok(true)
 }
 
-/// Files that this process may have open, as the system says; tor's 15,000 where it does not.
-fn open_files_limit() -> usize {
+/// Descriptors that are no sockets of others: files, epoll, standard streams.
+pub const OTHER_DESCRIPTORS: usize = 32;
+const LEAST_CONN_LIMIT: usize = 32;
+
+/// Files that this process may have open, and may have when it asks, as the system says; tor's 15,000 where it does not.
+fn open_files_limits() -> (usize, usize) {
     const UNKNOWN: usize = 15_000;
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(UNKNOWN)
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap_or_default();
+    let mut numbers = line.split_whitespace().map(|number| number.parse().unwrap_or(UNKNOWN));
+    let soft = numbers.next().unwrap_or(UNKNOWN);
+    (soft, numbers.next().unwrap_or(soft))
 }
 
 /// Whether KIST comes first in tor's list of what to use; KISTLite, KIST without the kernel, is passed over.
@@ -363,6 +374,19 @@ mod tests {
         fs::write(&file, format!("%include {}\n{text}", more.display())).unwrap();
         fs::write(more, "ORPort 9001 IPv4Only\nContactInfo somebody # a remark\n").unwrap();
         read(lexopt::Parser::from_args(["-f".into(), file.into_os_string(), "--Nickname".into(), "me".into()]))
+    }
+
+    #[test]
+    fn sockets_are_as_many_as_there_may_be_but_for_imux() {
+        let limit = |text: &str| {
+            let settings = read_text(&format!("Address 20.0.0.1\n{text}")).unwrap();
+            (settings.imux.conn_limit, settings.wants_sockets)
+        };
+        let (soft, hard) = open_files_limits();
+        assert!(soft <= hard);
+        assert_eq!(limit(""), ((hard - OTHER_DESCRIPTORS).max(LEAST_CONN_LIMIT), true));
+        assert_eq!(limit("LinkDesign imux"), (soft, false));
+        assert_eq!(limit("LinkDesign imux\nConnLimit 64"), (64, true));
     }
 
     #[test]

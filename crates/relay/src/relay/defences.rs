@@ -5,6 +5,7 @@ use crate::channel::Channel;
 use crate::defence::thresholds;
 use crate::design::{LinkDesign, imux};
 use crate::log;
+use crate::torrc::OTHER_DESCRIPTORS;
 use onion::circuit::message::EndReason;
 use std::collections::BTreeMap;
 use std::io;
@@ -156,12 +157,10 @@ impl Relay {
 impl Relay {
     /// Asks the system for as many descriptors as ConnLimit says, as tor does: what a process may have at first is often less than it may ask for.
     pub(super) fn ask_for_sockets(&self) {
-        /// Descriptors that are no sockets of others: files, epoll, standard streams.
-        const OTHERS: u64 = 32;
         if !self.settings.wants_sockets {
             return;
         }
-        let wanted = self.settings.imux.conn_limit as u64 + OTHERS;
+        let wanted = (self.settings.imux.conn_limit + OTHER_DESCRIPTORS) as u64;
         if let Err(error) = onion_program::descriptors::ask_for(wanted) {
             log::warn(&error);
         }
@@ -178,8 +177,19 @@ impl Relay {
                 self.settings.imux.conn_limit
             ));
             self.settings.imux.conn_limit = has;
+            self.said_full = true;
         }
         is_limit
+    }
+
+    /// Says once that connections wait, which their other ends know only as silence.
+    pub(super) fn say_full(&mut self) {
+        if self.is_full() && !std::mem::replace(&mut self.said_full, true) {
+            log::warn(format_args!(
+                "All {} sockets that ConnLimit allows are open: other connections wait from now on.",
+                self.settings.imux.conn_limit
+            ));
+        }
     }
 
     /// Near the limit, closes what was idle for longest, as far as tor's low mark (`DisableOOSCheck 0`), and again when more can have become

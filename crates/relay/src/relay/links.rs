@@ -26,6 +26,7 @@ impl Relay {
         loop {
             if self.is_full() || self.has_too_many_newcomers() {
                 // Others wait in the kernel's queue until there is room.
+                self.say_full();
                 self.accept_later = true;
                 return;
             }

@@ -132,6 +132,8 @@ pub struct Relay {
     all_active: usize,
     /// No more sockets could be taken.
     accept_later: bool,
+    /// The log says that all sockets are taken.
+    said_full: bool,
     connections_ever: u64,
     opened: u64,
     opening: Duration,
@@ -213,6 +215,7 @@ impl Relay {
             managed_ms: 0,
             all_active: 0,
             accept_later: false,
+            said_full: false,
             connections_ever: 0,
             opened: 0,
             opening: Duration::ZERO,
