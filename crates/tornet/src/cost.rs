@@ -1,7 +1,9 @@
 //! What a run of a network will take of the machine, roughly: figures of measured runs, which the test has.
 
+use crate::kinds::Instead;
 use crate::load::{self, Expectation};
-use crate::spec::{Amount, Spec};
+use crate::network::{Host, Network, Role};
+use crate::spec::Amount;
 
 /// What a run takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,15 +17,32 @@ pub struct Cost {
 const MIB: f64 = 1_048_576.0;
 
 const MIB_BESIDES: f64 = 30.0;
-/// Of a tor that relays nothing.
-const MIB_PER_CLIENT: f64 = 3.5;
-/// Of a relay, times the square root of their number: connections with each other, and what the public network's load keeps in their buffers.
+/// A server, with what the simulator keeps of its host.
+const MIB_PER_SERVER: f64 = 0.4;
+
+/// What a program takes: MiB; seconds of the processor to start, and for each hour that consensuses are followed.
+struct Program {
+    mib: f64,
+    /// For each relay that the directory has.
+    mib_per_relay: f64,
+    start_s: f64,
+    start_s_per_relay: f64,
+    hour_s: f64,
+}
+
+/// A client that relays nothing, with its `gnomon-traffic`.
+const TOR: Program = Program { mib: 3.5, mib_per_relay: 0.0, start_s: 0.15, start_s_per_relay: 0.0, hour_s: 0.5 };
+const ONION_CLIENT: Program =
+    Program { mib: 0.7, mib_per_relay: 0.0002, start_s: 0.03, start_s_per_relay: 0.000_04, hour_s: 0.1 };
+/// It has a connection to each of the others.
+const GNOMON_RELAY: Program =
+    Program { mib: 2.6, mib_per_relay: MIB_PER_CONNECTION, start_s: 0.1, start_s_per_relay: 0.000_1, hour_s: 0.3 };
+const MIB_PER_CONNECTION: f64 = 0.006;
+
+/// Of a tor that relays, times the square root of their number: connections with each other, and what the public network's load keeps in
+/// their buffers.
 const MIB_PER_RELAY: f64 = 0.5;
 const MIB_PER_RELAY_AND_LOAD: f64 = 1.35;
-
-/// To start, and to follow the consensuses.
-const CPU_S_PER_TOR: f64 = 0.15;
-const CPU_S_PER_TOR_AND_HOUR: f64 = 0.5;
 /// For each MiB of payload: where more relays share it, it comes in smaller pieces over more connections, and more memory is touched for it.
 const CPU_S_PER_MIB: f64 = 0.015;
 const CPU_S_PER_MIB_AND_LOG_RELAYS: f64 = 0.023;
@@ -32,35 +51,52 @@ const CPU_S_PER_MIB_AND_LOG_RELAYS: f64 = 0.023;
 const MIB_PER_TIME: f64 = 6.0;
 
 /// What a run will take. `expected` is the load, where there is one.
-pub fn of_run(spec: &Spec, expected: Option<&Expectation>) -> Cost {
+pub fn of_run(network: &Network, expected: Option<&Expectation>) -> Cost {
+    let spec = &network.spec;
     let payload_mib = match (spec.amount, expected) {
         (Amount::Times(times), _) => f64::from(times) * f64::from(spec.clients.total()) * MIB_PER_TIME,
         (Amount::Endless, expected) => {
             expected.map_or(0.0, |expected| expected.payload) / 8.0 / MIB * load::full_load_s(spec)
         }
     };
-    let (tors, hours) = (f64::from(spec.tors()), spec.total.as_secs_f64() / 3600.0);
+    let count = |is_it: &dyn Fn(&Host) -> bool| network.hosts.iter().filter(|host| is_it(host)).count() as f64;
+    let own_relays = count(&|host| network.is_gnomon_relay(host));
+    let light = count(&|host| network.other_client(host) == Some(Instead::Gnomon));
+    let servers = count(&|host| host.role == Role::Server);
+    let tors = f64::from(spec.tors()) - own_relays - light;
     let relays = f64::from(spec.relays.relays() + spec.relays.bridges).max(1.0);
-    let relaying = relays + f64::from(spec.relays.authorities);
+    let tor_relays = relays + f64::from(spec.relays.authorities) - own_relays;
+    let hours = spec.total.as_secs_f64() / 3600.0;
+    let mib_per_tor_relay = (MIB_PER_RELAY + MIB_PER_RELAY_AND_LOAD * spec.load.unwrap_or(1.0))
+        * (relays + f64::from(spec.relays.authorities)).sqrt();
+    let of = |program: &Program, count: f64| {
+        let mib = count * (program.mib + program.mib_per_relay * relays);
+        (mib, count * (program.start_s + program.start_s_per_relay * relays + program.hour_s * hours))
+    };
+    let (tor_mib, tor_s) = of(&TOR, tors);
+    let (light_mib, light_s) = of(&ONION_CLIENT, light);
+    let (relay_mib, relay_s) = of(&GNOMON_RELAY, own_relays);
+    let mib = MIB_BESIDES
+        + MIB_PER_SERVER * servers
+        + tor_mib
+        + (mib_per_tor_relay - TOR.mib) * tor_relays
+        + light_mib
+        + relay_mib
+        + MIB_PER_CONNECTION * own_relays / relays * f64::from(spec.clients.total());
     let cpu_s_per_mib = CPU_S_PER_MIB + CPU_S_PER_MIB_AND_LOG_RELAYS * relays.ln();
-    let mib_per_relay = MIB_PER_RELAY + MIB_PER_RELAY_AND_LOAD * spec.load.unwrap_or(1.0);
-    let mib = MIB_BESIDES + MIB_PER_CLIENT * (tors - relaying) + mib_per_relay * relaying.sqrt() * relaying;
-    Cost {
-        memory_bytes: mib * MIB,
-        processor_s: tors * (CPU_S_PER_TOR + CPU_S_PER_TOR_AND_HOUR * hours) + payload_mib * cpu_s_per_mib,
-    }
+    Cost { memory_bytes: mib * MIB, processor_s: tor_s + light_s + relay_s + payload_mib * cpu_s_per_mib }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{ClientCounts, RelayCounts};
-    use crate::{Model, Network, balance, profile, scaled};
+    use crate::spec::{ClientCounts, RelayCounts, Spec};
+    use crate::{Model, Replacement, balance, profile, scaled};
     use base::{Bandwidth, SimDuration};
 
     fn of(spec: Spec) -> Cost {
         let network = Network::without_keys(spec, &Model::public()).expect("a network");
-        of_run(&network.spec, load::expectation(&network, &balance::shares(&network)).as_ref())
+        of_run(&network, load::expectation(&network, &balance::shares(&network)).as_ref())
     }
 
     fn spec(name: &str) -> Spec {
@@ -84,6 +120,16 @@ mod tests {
             let line = Some(Bandwidth::from_bits_per_sec(mbit * 1_000_000));
             with(30, 8, Spec { relays, servers: 4, relay_bandwidth: line, ..spec("paper-small") })
         };
+        let light = |spec| {
+            let own = Replacement::everywhere(Instead::Gnomon);
+            Spec { relay_kind: own.clone(), client_kind: own, ..spec }
+        };
+        let web = |clients, (guards, middles, exits), servers, (bootstrap_s, total_s)| {
+            let relays = RelayCounts { authorities: 3, guards, middles, exits, guard_exits: 0, bridges: 0 };
+            let clients = ClientCounts { web: clients, ..ClientCounts::default() };
+            let spec = Spec { relays, clients, servers, amount: Amount::Endless, ..spec("tiny") };
+            Spec { settle: SimDuration::from_secs(20), ..times(bootstrap_s, total_s, spec) }
+        };
         let small = |total_s| times(90, total_s, with(200, 90, spec("paper-small")));
         let large = scaled(&Model::public(), 0.02, 100).expect("a fair scale");
         let settle = SimDuration::from_secs(10);
@@ -100,6 +146,10 @@ mod tests {
             ("scale 0.02, 238 s", times(90, 238, with(158, 200, large)), 3728.0, 4969.0),
             // 2026-11-26, one core of an Intel server.
             ("scale 0.1, a twentieth of the load", tenth, 4369.0, 13_523.0),
+            // 2026-11-28, one of two cores of an Intel Cascade Lake, beside tests.
+            ("tiny, light", light(spec("tiny")), 6.2, 94.0),
+            ("220 light clients", light(web(220, (4, 4, 4), 2, (60, 180))), 28.2, 246.0),
+            ("400 light clients", light(web(400, (12, 15, 8), 75, (120, 300))), 86.8, 449.0),
         ];
         for (name, spec, processor_s, mib) in measured {
             let cost = of(spec);
