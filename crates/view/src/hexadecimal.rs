@@ -32,11 +32,11 @@ fn opaque(text: &str, escapes: bool) -> Option<usize> {
     if text.starts_with("--") {
         return Some(text.find('\n').unwrap_or(text.len()));
     }
-    if text.starts_with("/*") {
-        return Some(text[2..].find("*/").map_or(text.len(), |at| at + 4));
+    if let Some(comment) = text.strip_prefix("/*") {
+        return Some(comment.find("*/").map_or(text.len(), |at| at + 4));
     }
-    if text.starts_with('$') {
-        let tag = 1 + text[1..].find('$')?;
+    if let Some(rest) = text.strip_prefix('$') {
+        let tag = 1 + rest.find('$')?;
         let is_tag = text[1..tag].chars().all(|c| c.is_alphanumeric() || c == '_');
         let tag = &text[..=tag];
         return is_tag.then(|| text[tag.len()..].find(tag).map_or(text.len(), |at| at + 2 * tag.len()));
