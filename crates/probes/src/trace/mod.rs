@@ -25,7 +25,7 @@ use crate::tables::{Read, Tcp, Write};
 use base::map::FastMap;
 use base::{HostId, SimTime};
 use histogram::Histograms;
-use sending::{Cut, LinkCount, Waiting};
+use sending::{LinkCount, Waiting};
 use std::collections::VecDeque;
 
 /// Bits of a number that count on one host.
@@ -78,8 +78,6 @@ pub struct Trace {
     /// Packets that wait in the interface, by their numbers.
     waiting: VecDeque<Waiting>,
     waiting_bytes: u64,
-    /// Datagrams whose fragments have not all left.
-    cut: Vec<Cut>,
     /// Of which datagram fragments are being made, and its stream.
     parent: Option<(u64, u64)>,
     /// The packet that the stack has taken last.
@@ -112,7 +110,6 @@ impl Trace {
             at_router: VecDeque::new(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
-            cut: Vec::new(),
             parent: None,
             last_arrival: 0,
             arrival: None,

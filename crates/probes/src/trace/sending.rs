@@ -70,16 +70,6 @@ pub(super) struct Waiting {
     copy_of: u64,
 }
 
-/// A datagram that was cut into fragments, of which some have not left.
-#[derive(Debug)]
-pub(super) struct Cut {
-    whole: Waiting,
-    /// Where the last fragment that has left goes, when its last bit left, and how long its route is.
-    to: u64,
-    at: SimTime,
-    route_ns: u64,
-}
-
 /// Ends of writes in a stream, ascending, with their times.
 pub type Written = SmallVec<[(u64, SimTime); 1]>;
 
@@ -142,31 +132,13 @@ impl Trace {
         self.advance(now);
         let waiting = Waiting { made, at: now, queue_bytes: 0, written, copy_of };
         self.tell_sent(&waiting, self.host, now, 0, SentFate::Looped);
-        if waiting.made.parent != 0 {
-            self.settle_fragment(&waiting.made, None);
-        }
     }
 
-    /// A datagram that goes in fragments, which name it as their parent. It has left when the last of them has.
+    /// A datagram that goes in fragments, which name it as their parent.
     pub fn fragmented(&mut self, now: SimTime, made: Made) {
         self.advance(now);
-        let queue_bytes = self.waiting_bytes;
-        let whole = Waiting { made, at: now, queue_bytes, written: Written::new(), copy_of: 0 };
-        self.cut.push(Cut { whole, to: self.host, at: now, route_ns: 0 });
-    }
-
-    /// A fragment has left, or does not leave.
-    fn settle_fragment(&mut self, fragment: &Made, left: Option<(u64, SimTime, u64)>) {
-        let is_whole = |cut: &Cut| cut.whole.made.number == fragment.parent;
-        let Some(place) = self.cut.iter().position(is_whole) else { return };
-        if let Some((to, at, route_ns)) = left {
-            let cut = &mut self.cut[place];
-            (cut.to, cut.at, cut.route_ns) = (to, at, route_ns);
-        }
-        if !self.waiting.iter().any(|waiting| waiting.made.parent == fragment.parent) {
-            let Cut { whole, to, at, route_ns } = self.cut.remove(place);
-            self.tell_sent(&whole, to, at, route_ns, SentFate::Fragmented);
-        }
+        let waiting = Waiting { made, at: now, queue_bytes: 0, written: Written::new(), copy_of: 0 };
+        self.tell_sent(&waiting, self.host, now, 0, SentFate::Fragmented);
     }
 
     /// Packets have left on the line, their last bit at `at`, for `to`; the network takes `route` for them, or loses them. Those that
@@ -181,11 +153,7 @@ impl Trace {
             count.packets += packets;
             count.bytes += waiting.made.bytes();
             count.lost += if route.is_none() { packets } else { 0 };
-            let route_ns = route.map_or(0, SimDuration::as_nanos);
-            self.tell_sent(&waiting, to, at, route_ns, fate);
-            if waiting.made.parent != 0 {
-                self.settle_fragment(&waiting.made, Some((to, at, route_ns)));
-            }
+            self.tell_sent(&waiting, to, at, route.map_or(0, SimDuration::as_nanos), fate);
         }
     }
 
@@ -197,9 +165,6 @@ impl Trace {
                 self.links.entry(self.host).or_default().dropped += waiting.made.segments();
             }
             self.tell_sent(&waiting, self.host, now, 0, fate);
-            if waiting.made.parent != 0 {
-                self.settle_fragment(&waiting.made, None);
-            }
         }
     }
 
@@ -303,9 +268,6 @@ impl Trace {
     pub(super) fn give_up_waiting(&mut self, now: SimTime) {
         for waiting in std::mem::take(&mut self.waiting) {
             self.tell_sent(&waiting, self.host, now.max(waiting.at), 0, SentFate::Waiting);
-        }
-        for Cut { whole, to, at, route_ns } in std::mem::take(&mut self.cut) {
-            self.tell_sent(&whole, to, at, route_ns, SentFate::Fragmented);
         }
     }
 }
