@@ -99,7 +99,14 @@ fn a_datagram_has_its_fragments_and_the_message_about_it() {
     let tree_of_fragment = tree("all", &fragment);
     let datagram = &tree_of_fragment["packets"][0];
     assert_eq!(datagram["sent"]["fate"], "fragmented");
-    assert_eq!(datagram["fragments"].as_array().unwrap().len(), 6);
+    let fragments = datagram["fragments"].as_array().unwrap();
+    assert_eq!(fragments.len(), 6);
+    // It goes where its fragments go, and has left when the last of them has.
+    let last = &fragments[5]["sent"];
+    assert!(last["uplink_ns"].as_u64() > Some(0), "{last}");
+    for column in ["to_host", "uplink_ns", "route_ns"] {
+        assert_eq!(datagram["sent"][column], last[column], "{column}");
+    }
     let answer = find("server", |sent| sent.quotes != 0);
     let quoted = tree("all", &answer);
     assert_eq!(quoted["packets"][0]["answers"][0]["name"], answer.as_str());

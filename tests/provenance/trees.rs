@@ -19,6 +19,12 @@ fn a_tree_has_fragments_copies_and_what_quotes_a_packet() {
         let number_of = number(parent, "packet");
         let fragments: Vec<&Row> = sent.rows.iter().filter(|row| number(row, "parent") == number_of).collect();
         assert_eq!(fragments.len(), 6, "{parent:?}");
+        // It goes where they go, and has left when the last of them has.
+        let left = |row: &Row| number(row, "made_ns") + number(row, "uplink_ns");
+        let last = fragments.iter().max_by_key(|row| left(row)).expect("six");
+        for value in [left, |row| number(row, "to_host"), |row| number(row, "route_ns")] as [fn(&Row) -> u64; 3] {
+            assert_eq!(value(parent), value(last), "{parent:?} {last:?}");
+        }
         let fates: Vec<&str> = fragments
             .iter()
             .map(|row| arrived.get(&number(row, "packet")).map_or("", |row| word(row, "fate")))

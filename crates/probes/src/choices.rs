@@ -39,7 +39,7 @@ choice! {
         Dropped = "dropped",
         /// It followed a packet that was refused, and was taken back.
         TakenBack = "taken_back",
-        /// It was too large for the link, and went in fragments.
+        /// It was too large for the link, and went in fragments: where and when the last of them went.
         Fragmented = "fragmented",
     }
 }

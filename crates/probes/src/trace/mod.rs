@@ -25,7 +25,7 @@ use crate::tables::{Read, Tcp, Write};
 use base::map::FastMap;
 use base::{HostId, SimTime};
 use histogram::Histograms;
-use sending::{LinkCount, Waiting};
+use sending::{Cut, LinkCount, Waiting};
 use std::collections::VecDeque;
 
 /// Bits of a number that count on one host.
@@ -78,6 +78,8 @@ pub struct Trace {
     /// Packets that wait in the interface, by their numbers.
     waiting: VecDeque<Waiting>,
     waiting_bytes: u64,
+    /// Datagrams whose fragments have not all left.
+    cut: Vec<Cut>,
     /// Of which datagram fragments are being made, and its stream.
     parent: Option<(u64, u64)>,
     /// The packet that the stack has taken last.
@@ -110,6 +112,7 @@ impl Trace {
             at_router: VecDeque::new(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
+            cut: Vec::new(),
             parent: None,
             last_arrival: 0,
             arrival: None,
@@ -176,7 +179,10 @@ impl Trace {
 
     /// What is made from now on are fragments of this datagram, of this stream; or no longer.
     pub fn set_parent(&mut self, parent: Option<(u64, u64)>) {
-        self.parent = parent;
+        if let Some((whole, _)) = std::mem::replace(&mut self.parent, parent) {
+            // On a fast line all fragments have left by now.
+            self.settle_cut(whole);
+        }
     }
 
     pub fn parent(&self) -> Option<(u64, u64)> {

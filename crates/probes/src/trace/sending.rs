@@ -70,6 +70,16 @@ pub(super) struct Waiting {
     copy_of: u64,
 }
 
+/// A datagram that was cut into fragments, of which some have not left.
+#[derive(Debug)]
+pub(super) struct Cut {
+    whole: Waiting,
+    /// Where the last fragment that has left goes, when its last bit left, and how long its route is.
+    to: u64,
+    at: SimTime,
+    route_ns: u64,
+}
+
 /// Ends of writes in a stream, ascending, with their times.
 pub type Written = SmallVec<[(u64, SimTime); 1]>;
 
@@ -134,11 +144,32 @@ impl Trace {
         self.tell_sent(&waiting, self.host, now, 0, SentFate::Looped);
     }
 
-    /// A datagram that goes in fragments, which name it as their parent.
+    /// A datagram that goes in fragments, which name it as their parent. It has left when the last of them has.
     pub fn fragmented(&mut self, now: SimTime, made: Made) {
         self.advance(now);
-        let waiting = Waiting { made, at: now, queue_bytes: 0, written: Written::new(), copy_of: 0 };
-        self.tell_sent(&waiting, self.host, now, 0, SentFate::Fragmented);
+        let queue_bytes = self.waiting_bytes;
+        let whole = Waiting { made, at: now, queue_bytes, written: Written::new(), copy_of: 0 };
+        self.cut.push(Cut { whole, to: self.host, at: now, route_ns: 0 });
+    }
+
+    /// A fragment of the datagram `whole` has left for `to`.
+    fn fragment_left(&mut self, whole: u64, to: u64, at: SimTime, route_ns: u64) {
+        if let Some(cut) = self.cut.iter_mut().find(|cut| cut.whole.made.number == whole) {
+            (cut.to, cut.at, cut.route_ns) = (to, at, route_ns);
+        }
+        self.settle_cut(whole);
+    }
+
+    /// Writes the row of a datagram once all of its fragments are made and none waits.
+    pub(super) fn settle_cut(&mut self, whole: u64) {
+        let is_being_cut = self.parent.is_some_and(|(parent, _)| parent == whole);
+        if is_being_cut || self.waiting.iter().any(|waiting| waiting.made.parent == whole) {
+            return;
+        }
+        if let Some(place) = self.cut.iter().position(|cut| cut.whole.made.number == whole) {
+            let Cut { whole, to, at, route_ns } = self.cut.remove(place);
+            self.tell_sent(&whole, to, at, route_ns, SentFate::Fragmented);
+        }
     }
 
     /// Packets have left on the line, their last bit at `at`, for `to`; the network takes `route` for them, or loses them. Those that
@@ -153,7 +184,11 @@ impl Trace {
             count.packets += packets;
             count.bytes += waiting.made.bytes();
             count.lost += if route.is_none() { packets } else { 0 };
-            self.tell_sent(&waiting, to, at, route.map_or(0, SimDuration::as_nanos), fate);
+            let route_ns = route.map_or(0, SimDuration::as_nanos);
+            self.tell_sent(&waiting, to, at, route_ns, fate);
+            if waiting.made.parent != 0 {
+                self.fragment_left(waiting.made.parent, to, at, route_ns);
+            }
         }
     }
 
@@ -165,6 +200,9 @@ impl Trace {
                 self.links.entry(self.host).or_default().dropped += waiting.made.segments();
             }
             self.tell_sent(&waiting, self.host, now, 0, fate);
+            if waiting.made.parent != 0 {
+                self.settle_cut(waiting.made.parent);
+            }
         }
     }
 
@@ -268,6 +306,9 @@ impl Trace {
     pub(super) fn give_up_waiting(&mut self, now: SimTime) {
         for waiting in std::mem::take(&mut self.waiting) {
             self.tell_sent(&waiting, self.host, now.max(waiting.at), 0, SentFate::Waiting);
+        }
+        for Cut { whole, to, at, route_ns } in std::mem::take(&mut self.cut) {
+            self.tell_sent(&whole, to, at, route_ns, SentFate::Fragmented);
         }
     }
 }

@@ -37,7 +37,7 @@ pub fn send(world: &mut World, now: u64) {
 /// 8 KiB in six fragments, of which some may be lost: then the others wait in vain.
 fn large(world: &mut World, draft: Draft, now: u64) {
     let draft = Draft { payload: LARGE, ..draft };
-    let parent = world.fragmented(&draft, now);
+    let parent = world.begin_fragments(draft.from);
     written(world, &draft, parent, now);
     let mut fragments = Vec::new();
     for start in (0..LARGE + 8).step_by(FRAGMENT as usize) {
@@ -45,6 +45,7 @@ fn large(world: &mut World, draft: Draft, now: u64) {
         let fragment = Draft { parent, payload: bytes, header: 20, offset: parent, ..draft };
         fragments.push(world.make(&fragment, now));
     }
+    world.end_fragments(&draft, parent, now, &fragments);
     let whole = fragments.iter().all(|flying| flying.arrives.is_some());
     for flying in fragments.iter_mut().filter(|flying| flying.arrives.is_some()) {
         world.bring(flying);

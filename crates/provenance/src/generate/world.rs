@@ -63,6 +63,10 @@ pub struct Flying {
     pub offset: u64,
     pub payload: u64,
     pub bytes: u64,
+    /// When its last bit left, how many bytes were before it, and how long its route is.
+    pub left: u64,
+    pub queue: u64,
+    pub route: u64,
     /// When it reaches the last router; None if it was lost.
     pub arrives: Option<u64>,
     /// When its host has it, as soon as that is known.
@@ -174,11 +178,15 @@ impl World {
         number(host as u64, self.hosts[host].packets)
     }
 
-    /// A datagram that is too large and goes in fragments: only its number.
-    pub fn fragmented(&mut self, draft: &Draft, now: u64) -> u64 {
-        let packet = self.packet_id(draft.from);
-        self.sent(draft, packet, now, 0, 0, 0, SentFate::Fragmented);
-        packet
+    /// The number of a datagram that is too large and goes in fragments.
+    pub fn begin_fragments(&mut self, from: usize) -> u64 {
+        self.packet_id(from)
+    }
+
+    /// That datagram has left with the last of its fragments.
+    pub fn end_fragments(&mut self, draft: &Draft, packet: u64, now: u64, fragments: &[Flying]) {
+        let (Some(first), Some(last)) = (fragments.first(), fragments.last()) else { return };
+        self.sent(draft, packet, now, last.left - now, first.queue, last.route, SentFate::Fragmented);
     }
 
     /// Makes a packet, which leaves at once or stands in the queue.
@@ -207,6 +215,9 @@ impl World {
         Flying {
             packet,
             to: draft.to,
+            left,
+            queue,
+            route,
             // A datagram's place is its own number.
             offset: if draft.protocol == 17 && draft.parent == 0 { packet } else { draft.offset },
             payload: draft.payload,
