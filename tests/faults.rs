@@ -139,12 +139,10 @@ fn a_fork_bomb_ends_at_its_limit_or_at_the_machines() {
 
 #[test]
 fn a_guest_that_splits_its_memory_ends_at_the_machine_s_mappings() {
+    // Distributions allow 65,530 to 1,048,576, and a run of many guests may have raised it.
     let limit = read(Path::new("/proc/sys/vm/max_map_count"));
-    if limit.trim().parse::<u64>().is_ok_and(|limit| limit > 100_000) {
-        return common::leave_out("this machine allows more mappings (vm.max_map_count) than the guest takes");
-    }
     let folder = folder("faults/mappings");
-    let victim = Guest::new(program("split_mappings", &folder), "''", "start_time: 2 s");
+    let victim = Guest::new(program("split_mappings", &folder), &format!("'{}'", limit.trim()), "start_time: 2 s");
     let output = run_and_check(&folder, "split", &experiment(&folder, &[vec![victim]], 6), 1);
     assert_eq!(outputs_of(&folder, "split", "split_mappings"), ["many refused: 1\n".repeat(2)]);
     let told = "this process had as many memory mappings as the machine allows";
