@@ -20,7 +20,7 @@ const MIB_BESIDES: f64 = 30.0;
 /// A server, with what the simulator keeps of its host.
 const MIB_PER_SERVER: f64 = 0.4;
 
-/// What a program takes: MiB; seconds of the processor to start, and for each hour that consensuses are followed.
+/// The memory of a program in MiB, and its processor time in seconds: to start, and for each simulated hour of renewed consensuses.
 struct Program {
     mib: f64,
     /// For each relay that the directory has.

@@ -1,10 +1,10 @@
-//! Programs in place of tor: which relays and clients run them, as the spec says.
+//! Which relays and clients run another program than tor, by the spec.
 
 use crate::error::Error;
 use crate::network::{Host, Role};
 use crate::spec::Spec;
 
-/// A program in place of tor.
+/// A program that a host runs instead of tor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instead {
     /// Gnomon's own: `gnomon-relay`, or `gnomon-onion-client`.
@@ -13,37 +13,37 @@ pub enum Instead {
     Arti,
 }
 
-/// A program in place of tor on some of the hosts that can run it.
+/// A program that some of the hosts run instead of tor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replacement {
     pub program: Instead,
-    pub hosts: Hosts,
+    pub hosts: HostChoice,
 }
 
-/// Hosts of a network that can run a program.
+/// Which of the hosts that can run a program do so.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Hosts {
-    /// All that no earlier replacement has.
+pub enum HostChoice {
+    /// All hosts that no earlier replacement has taken.
     All,
-    /// A share of all, in hundredths, of those that no earlier replacement has: every so many-th.
+    /// A share of all hosts, in hundredths. They are spread evenly over the hosts that no earlier replacement has taken.
     Share(f64),
-    /// These names; one that ends with `*` is all names that begin so.
+    /// Hosts by name. A name that ends with `*` stands for all names with that beginning.
     Named(Vec<String>),
 }
 
 impl Replacement {
     /// On all hosts that can.
     pub fn everywhere(program: Instead) -> Vec<Replacement> {
-        vec![Replacement { program, hosts: Hosts::All }]
+        vec![Replacement { program, hosts: HostChoice::All }]
     }
 
     /// On these hosts.
     pub fn on(program: Instead, names: &[&str]) -> Vec<Replacement> {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        vec![Replacement { program, hosts: Hosts::Named(names) }]
+        vec![Replacement { program, hosts: HostChoice::Named(names) }]
     }
 
-    /// Reads `PROGRAM`, `PROGRAM:SHARE%`, or `PROGRAM:HOST,HOST...`; nothing for other texts.
+    /// Reads `PROGRAM`, `PROGRAM:SHARE%`, or `PROGRAM:HOST,HOST...`; `None` for other texts.
     pub fn read(text: &str) -> Option<Replacement> {
         let (program, hosts) = text.split_once(':').map_or((text, None), |(program, hosts)| (program, Some(hosts)));
         let program = match program {
@@ -52,18 +52,18 @@ impl Replacement {
             _ => return None,
         };
         let hosts = match hosts {
-            None => Hosts::All,
+            None => HostChoice::All,
             Some(hosts) => match hosts.strip_suffix('%') {
-                Some(share) => Hosts::Share(share.parse().ok().filter(|share| (0.0..=100.0).contains(share))?),
-                None => Hosts::Named(hosts.split(',').map(str::to_owned).collect()),
+                Some(share) => HostChoice::Share(share.parse().ok().filter(|share| (0.0..=100.0).contains(share))?),
+                None => HostChoice::Named(hosts.split(',').map(str::to_owned).collect()),
             },
         };
-        let is_empty = matches!(&hosts, Hosts::Named(names) if names.iter().any(String::is_empty));
+        let is_empty = matches!(&hosts, HostChoice::Named(names) if names.iter().any(String::is_empty));
         (!is_empty).then_some(Replacement { program, hosts })
     }
 }
 
-/// Says of each host what it runs in place of tor.
+/// Sets the program of each host that does not run tor.
 pub(crate) fn apply(hosts: &mut [Host], spec: &Spec) -> Result<(), Error> {
     let relays =
         Replaced { flag: "--relay-kind", can: Role::is_relay, what: "guard, middle relay or exit", example: "guard1" };
@@ -96,17 +96,29 @@ impl Replaced {
         let is_free = |host: &&mut Host| (self.can)(host.role) && host.instead.is_none();
         let free = hosts.iter().filter(|host| (self.can)(host.role) && host.instead.is_none()).count();
         match &replacement.hosts {
-            Hosts::Named(names) => {
+            HostChoice::Named(names) => {
                 for name in names {
                     self.replace_named(hosts, replacement.program, name)?;
                 }
             }
-            Hosts::All => hosts.iter_mut().filter(is_free).for_each(|host| host.instead = Some(replacement.program)),
-            Hosts::Share(hundredths) => {
+            HostChoice::All if free == 0 => {
+                return Err(self.refuse("no host is left for the last of them; leave it out".to_owned()));
+            }
+            HostChoice::All => {
+                hosts.iter_mut().filter(is_free).for_each(|host| host.instead = Some(replacement.program))
+            }
+            HostChoice::Share(hundredths) => {
                 let wanted = (able as f64 * hundredths / 100.0).round() as usize;
                 if wanted > free {
                     return Err(self.refuse(format!(
                         "{hundredths} % are {wanted} hosts, of {able} only {free} are left; give shares of 100 % together at most"
+                    )));
+                }
+                if wanted == 0 {
+                    let least = 50.0 / able.max(1) as f64;
+                    return Err(self.refuse(format!(
+                        "{hundredths} % of {able} hosts are none; give {:.1} % or more, or a name",
+                        (10.0 * least).ceil() / 10.0
                     )));
                 }
                 let is_chosen = |place: usize| (place + 1) * wanted / free > place * wanted / free;
@@ -180,6 +192,8 @@ mod tests {
     fn what_cannot_be_is_refused() {
         for (relays, clients, message) in [
             (&["gnomon:60%", "gnomon:60%"][..], &[][..], "--relay-kind: 60 % are"),
+            (&["gnomon:1%"], &[], "--relay-kind: 1 % of"),
+            (&["gnomon", "gnomon"], &[], "--relay-kind: no host is left"),
             (&["gnomon:guard*,guard1"], &[], "--relay-kind: guard1 is named twice"),
             (&["gnomon:authority1"], &[], "--relay-kind: authority1 is no guard, middle relay or exit"),
             (&[], &["gnomon:web*", "arti:webclient1"], "--client-kind: webclient1 is named twice"),

@@ -46,7 +46,7 @@ pub use collector::{
 pub use error::Error;
 pub use files::Files;
 pub use geography::{Geography, Place};
-pub use kinds::{Hosts, Instead, Replacement};
+pub use kinds::{HostChoice, Instead, Replacement};
 pub use model::{FullNetwork, Model, ModelRelay};
 pub use network::{Attachment, Behaviour, Host, Network, Role};
 pub use paths::PathModel;

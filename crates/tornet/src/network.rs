@@ -153,7 +153,7 @@ pub struct Host {
     pub outages: Vec<Outage>,
     /// How long a system call takes there, of relays that are overloaded.
     pub call_latency: Option<SimDuration>,
-    /// What it runs in place of tor.
+    /// The program that it runs instead of tor.
     pub instead: Option<Instead>,
 }
 
@@ -207,12 +207,12 @@ impl Network {
         self.hosts.iter().filter(move |host| host.role == role)
     }
 
-    /// Whether a host runs `gnomon-relay` in place of tor.
+    /// Whether a host runs `gnomon-relay` instead of tor.
     pub fn is_gnomon_relay(&self, host: &Host) -> bool {
         host.role.is_relay() && host.instead.is_some()
     }
 
-    /// What a client runs in place of tor.
+    /// The program that a client runs instead of tor.
     pub fn other_client(&self, host: &Host) -> Option<Instead> {
         host.instead.filter(|_| matches!(host.role, Role::Client(_)))
     }

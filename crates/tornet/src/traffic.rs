@@ -35,12 +35,13 @@ pub(crate) fn of_client(network: &Network, host: &Host, behaviour: Behaviour, be
 /// The same in fewer words: `server1:80`, `server2:80`, ... are `server[1-9]:80`.
 fn ranges(servers: &[String]) -> Vec<String> {
     fn number(server: &str) -> Option<(&str, u32)> {
-        let name = server.strip_suffix(":80")?;
+        let (name, port) = server.rsplit_once(':')?;
         let word = name.trim_end_matches(|c: char| c.is_ascii_digit());
         // Addresses end with numbers, too.
         let is_name = word.bytes().all(|byte| byte.is_ascii_alphabetic());
         let number = name[word.len()..].parse().ok()?;
-        (is_name && !word.is_empty()).then_some((word, number))
+        let is_usual = port.parse() == Ok(SERVER_PORT);
+        (is_usual && is_name && !word.is_empty()).then_some((word, number))
     }
     let follows = |before: &String, after: &String| match (number(before), number(after)) {
         (Some((word, first)), Some((same, second))) => word == same && first.checked_add(1) == Some(second),

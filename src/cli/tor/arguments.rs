@@ -199,7 +199,7 @@ fn settings() -> Vec<Arg> {
             "KIND",
             "What web, bulk, performance and Markov clients run: 'tor', 'gnomon' (gnomon-onion-client, light, without control port), 'arti' \
              (the Tor Project's client in Rust), or 'gnomon:HOST,HOST...', 'arti:HOST,HOST...' for it on these hosts and tor on the others; \
-             'gnomon:web*' for all hosts of such a name, 'gnomon:90%' for a share. Repeat for several kinds: 'arti:1%', then 'gnomon'",
+             'gnomon:web*' for all hosts of such a name, 'gnomon:90%' for a share. Repeat for several kinds: 'arti:10%', then 'gnomon'",
         )
         .action(ArgAction::Append)
         .value_parser(client_kind),

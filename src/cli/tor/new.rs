@@ -109,8 +109,8 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
     }
     set(matches, "bulk-size", &mut spec.bulk_size);
     set(matches, "amount", &mut spec.amount);
-    spec.relay_kind = replacements(matches, "relay-kind");
-    spec.client_kind = replacements(matches, "client-kind");
+    spec.relay_kind = replacements(matches, "relay-kind")?;
+    spec.client_kind = replacements(matches, "client-kind")?;
     spec.relay_options = relay_options(matches);
     spec.attack = attack(matches);
     spec.network_reentry = matches.get_flag("network-reentry");
@@ -180,9 +180,13 @@ fn set<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str, field
     }
 }
 
-/// What relays or clients run in place of tor.
-fn replacements(matches: &ArgMatches, name: &str) -> Vec<Replacement> {
-    matches.get_many::<String>(name).into_iter().flatten().filter_map(|text| Replacement::read(text)).collect()
+/// The programs that relays or clients run instead of tor.
+fn replacements(matches: &ArgMatches, name: &str) -> Result<Vec<Replacement>, Error> {
+    let texts: Vec<&String> = matches.get_many(name).into_iter().flatten().collect();
+    if texts.len() > 1 && texts.iter().any(|text| *text == "tor") {
+        return Err(Error::Input(format!("--{name} tor stands alone; beside other kinds, tor runs where they do not")));
+    }
+    Ok(texts.into_iter().filter_map(|text| Replacement::read(text)).collect())
 }
 
 /// How the experiment was made, for its head: without the folder, which may be moved.
