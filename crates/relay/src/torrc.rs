@@ -241,7 +241,7 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
     }
     let or_port = or_port.ok_or("ORPort is missing in the torrc")?;
     if !settings.wants_sockets && settings.design != LinkDesign::Imux {
-        // As tor, which takes as many as it may have. IMUX reckons with what a process has at first.
+        // Like tor, use all descriptors that the hard limit allows. The shares of IMUX are computed from the soft limit.
         settings.imux.conn_limit = open_files_limits().1.saturating_sub(OTHER_DESCRIPTORS).max(LEAST_CONN_LIMIT);
         settings.wants_sockets = true;
     }

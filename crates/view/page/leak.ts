@@ -61,9 +61,11 @@ export class Leak {
     const { answer } = this;
     if (!answer || answer.from.length === 0) return "No program gave bytes from there to a socket.";
     const given = answer.from.reduce((sum, from) => sum + from.bytes, 0);
-    const readers = new Set(answer.read_by.map((arrival) => arrival.program.host)).size;
+    const readers = (arrivals: Arrival[]) => new Set(arrivals.map((arrival) => arrival.program.host));
+    const sure = readers(answer.read_by.filter((arrival) => arrival.sure)), all = readers(answer.read_by);
+    const perhaps = all.size > sure.size ? `, and perhaps on ${all.size - sure.size} more` : "";
     const whose = answer.from.map((from) => named(from.program)).join(", ");
-    return `${bytes(given)} of ${whose} went into ${count(answer.packet_count)} packets to ${answer.hosts.length} hosts, and were read on ${readers}.`;
+    return `Programs on ${sure.size} ${sure.size === 1 ? "host" : "hosts"}${perhaps} read bytes from there. ${bytes(given)} were written by ${whose}; ${count(answer.packet_count)} packets have or may have them.`;
   }
 
   private paint(told: string): void {

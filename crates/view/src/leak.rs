@@ -1,4 +1,4 @@
-//! Where bytes of a range of memory went, for the page.
+//! The page's answer about a range of memory: programs, hosts and packets that its bytes reached.
 
 use crate::error::{Error, Result};
 use provenance::Record;
@@ -9,8 +9,7 @@ use std::path::Path;
 /// Packets that are named.
 const SHOWN: usize = 64;
 
-/// Who got what `range` had, as `gnomon leak --json` says it, with the first packets and how many there are. The range may hold what the
-/// page writes: `+` as it is.
+/// The same object as `gnomon leak --json` prints, with only the first packets and the number of all (`packet_count`).
 ///
 /// # Errors
 /// When it is no range, or the record has no writes and reads.

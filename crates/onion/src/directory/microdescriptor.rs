@@ -14,7 +14,7 @@ pub struct Microdescriptor {
     pub operator: Operator,
 }
 
-/// What an operator has chosen, often the same for many relays.
+/// The choices of an operator. Many relays share the same ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Operator {
     pub ports: Ports,

@@ -1,4 +1,4 @@
-//! What leaked from a range of memory: the packets with its bytes, the hosts that got these packets, and the programs that read the bytes,
+//! Leaks from a range of memory: the packets with its bytes, the hosts that received these packets, and the programs that read the bytes,
 //! directly or from a program that may have passed them on.
 //!
 //! A record has the address from which a program gave bytes to a socket. It does not show copies that the program made earlier, and of a

@@ -114,7 +114,7 @@ pub(super) fn read_pages(
     finish(ctx, id, done, end, position)
 }
 
-/// write(2). EOVERFLOW. What cannot be written privately stays (EIO): memory that is shared and read-only.
+/// write(2). EOVERFLOW beyond the last address, EIO for memory that is shared and read-only.
 pub(super) fn write(
     ctx: &mut Ctx<'_>,
     id: FileId,

@@ -80,7 +80,7 @@ const PROCESS: [(&str, u8, u32); 49] = [
     ("wchan", FILE, 0o444),
 ];
 
-/// What lies in `/proc/PID` alone, and in `/proc/PID/task/TID` alone.
+/// The files that only `/proc/PID` has, and the files that only `/proc/PID/task/TID` has.
 const OF_PROCESSES: [&str; 6] = ["autogroup", "coredump_filter", "mountstats", "task", "timers", "timerslack_ns"];
 const OF_THREADS: [&str; 1] = ["children"];
 
@@ -132,7 +132,7 @@ pub fn lookup(view: &View<'_>, pid: u32, what: &[&str]) -> Option<Synthetic> {
     }
 }
 
-/// What lies at a path below a process or a thread, which lacks some files.
+/// The node at a path below a process or a thread. A thread lacks some of the files.
 fn entry(view: &View<'_>, process: &Process, tid: u32, what: &[&str], lacks: &[&str]) -> Option<Synthetic> {
     match what {
         [] => {
