@@ -234,6 +234,28 @@ fn what_is_idle_is_closed_when_sockets_become_few() {
 }
 
 #[test]
+fn exiting_streams_leave_sockets_to_relays() {
+    let streams = "--Attack, streams, --AttackVictim, exit1, --AttackCount, 60, --AttackTarget, \"server1:80\"";
+    let few = ["--link-design", "pctcp", "--conn-limit", "96:exit1"];
+    // Eight of the 96 are neither connections nor streams.
+    let is_full = |line: &Value| number("connections")(line) + number("streams")(line) >= 88.0;
+    let full = |name: &str, more: &[&str]| {
+        let run =
+            attacked(&format!("defence-{name}"), &[&few[..], more].concat(), streams).run(&["--parallelism", "2"]);
+        let [_, refused, _] = most(&run, "exit1", number("refused_streams"));
+        assert!(refused > 100.0, "{refused} refused streams");
+        (share(&run, "exit1", is_full), run)
+    };
+    let (undefended, _) = full("exits-none", &[]);
+    let (defended, run) = full("exits", &["--defence", "RelaysFirst=1"]);
+    assert!(
+        undefended > 0.2 && defended == 0.0,
+        "{defended} of the time no socket is free, {undefended} without defence"
+    );
+    run.transfers();
+}
+
+#[test]
 fn puzzles_make_circuits_dear() {
     // A thirtieth of a processor, so that the test has little to compute.
     let flood = "--PuzzleRate, 30000, --Attack, circuits, --AttackVictim, middle1, --AttackCount, 30";

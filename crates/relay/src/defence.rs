@@ -20,6 +20,8 @@ pub struct Defences {
     pub reentry: Option<bool>,
     /// Of DisableOOSCheck the opposite: near the limit of descriptors, what was idle for longest is closed.
     pub closes_idle: bool,
+    /// RelaysFirst: exiting streams leave sockets to connections of relays and clients.
+    pub relays_first: bool,
     /// PuzzleEffort: what CREATE2 must have cost; 0 for nothing.
     pub puzzle_effort: u32,
     /// MaxRelayEarly: RELAY_EARLY cells of a circuit; nothing for any number.
@@ -99,6 +101,7 @@ impl Default for Defences {
             of_relays: None,
             reentry: None,
             closes_idle: false,
+            relays_first: false,
             puzzle_effort: 0,
             // Tor's MAX_RELAY_EARLY_CELLS_PER_CIRCUIT and TLS_HANDSHAKE_TIMEOUT.
             relay_early: Some(8),
@@ -162,6 +165,11 @@ impl Defences {
     /// What holds now.
     pub fn limits(&self, consensus: &ConsensusParameters) -> Limits {
         Limits { circuits: self.circuits.limits(consensus), connections: self.connections.limits(consensus) }
+    }
+
+    /// Whether it must be known when circuits were used last.
+    pub fn knows_use(&self) -> bool {
+        self.closes_idle || self.relays_first
     }
 }
 

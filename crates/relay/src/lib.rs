@@ -56,6 +56,7 @@ Its own:
       --ChannelCircuitRate N, --ChannelCircuitBurst N
                              Circuits that another relay may create per second, and at once [default: any number]
       --NetworkReentry WHAT  Whether an exit lets streams to relays out: '0', '1', or 'auto', as the consensus says [default: auto]
+      --RelaysFirst 0|1      Let exiting streams give their sockets up where connections of relays and clients need them [default: 0]
       --PuzzleEffort N       Attempts that a circuit must have cost its client (docs/attacks.md) [default: 0]
       --MaxRelayEarly N      RELAY_EARLY cells of a circuit; 0 for any number [default: 8]
       --HandshakeTimeout T   How long a connection's handshake may take; 0 for ever [default: 60 seconds]

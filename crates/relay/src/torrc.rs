@@ -294,6 +294,7 @@ fn defence(defences: &mut Defences, name: &str, value: &str) -> Result<bool, &'s
         "dosconnectionconnectburst" => connections.burst = number()?,
         "dosconnectionconnectdefensetimeperiod" => connections.period_ms = time()?,
         "networkreentry" => defences.reentry = switch()?,
+        "relaysfirst" => defences.relays_first = flag(value).ok_or("0 or 1")?,
         "disableooscheck" => defences.closes_idle = !flag(value).ok_or("0 or 1")?,
         "puzzleeffort" => defences.puzzle_effort = number()?,
         "maxrelayearly" => defences.relay_early = Some(number()?).filter(|most| *most > 0),
@@ -481,6 +482,7 @@ mod tests {
                 ":2: ChannelCircuitBurst 20: a burst is of a rate: give ChannelCircuitRate too, such as ChannelCircuitRate 5",
             ),
             ("DisableOOSCheck auto", ":2: DisableOOSCheck auto: 0 or 1"),
+            ("RelaysFirst 2", ":2: RelaysFirst 2: 0 or 1"),
             ("DoSCircuitCreationRate 0.5", ":2: DoSCircuitCreationRate 0.5: a number is needed"),
             (
                 "DoSConnectionDefenseType 3",

@@ -284,7 +284,7 @@ pub const RELAY_OPTIONS: [(&str, &str, Takes); 10] = [
 pub const DEFENCE: &str = "defence";
 
 /// Options of `gnomon-relay` that defend, what each may be, and an example.
-const DEFENCES: [(&str, Value, &str); 20] = [
+const DEFENCES: [(&str, Value, &str); 21] = [
     ("DoSCircuitCreationEnabled", Value::Switch, "1"),
     ("DoSCircuitCreationMinConnections", Value::Count, "3"),
     ("DoSCircuitCreationRate", Value::Count, "3"),
@@ -301,6 +301,7 @@ const DEFENCES: [(&str, Value, &str); 20] = [
     ("ChannelCircuitBurst", Value::Rate, "50"),
     ("NetworkReentry", Value::Switch, "1"),
     ("DisableOOSCheck", Value::Flag, "0"),
+    ("RelaysFirst", Value::Flag, "1"),
     ("PuzzleEffort", Value::Count, "100000"),
     ("MaxRelayEarly", Value::Count, "8"),
     ("HandshakeTimeout", Value::Time, "60 seconds"),

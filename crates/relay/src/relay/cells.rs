@@ -191,7 +191,7 @@ impl Relay {
         let found = self.channels.get(key).and_then(|channel| channel.circuits.get(&id)).copied();
         // Cells of a circuit that has just ended are still on their way.
         let Some((key, side)) = found else { return };
-        let now = if self.settings.defences.closes_idle { self.clock.ms() } else { 0 };
+        let now = if self.settings.defences.knows_use() { self.clock.ms() } else { 0 };
         let circuit = &mut self.circuits[key];
         circuit.used_ms = now.max(circuit.used_ms);
         if side == Side::Exit {

@@ -5,6 +5,7 @@ use crate::channel::Channel;
 use crate::defence::thresholds;
 use crate::design::{LinkDesign, imux};
 use crate::log;
+use crate::stream::Stream;
 use crate::torrc::OTHER_DESCRIPTORS;
 use onion::circuit::message::EndReason;
 use std::collections::BTreeMap;
@@ -192,6 +193,27 @@ impl Relay {
         }
     }
 
+    /// Sockets up to which exiting streams may open theirs; the rest is for connections of relays and clients with `RelaysFirst 1`.
+    pub(super) fn most_with_streams(&self) -> usize {
+        let most = self.settings.imux.conn_limit;
+        if self.settings.defences.relays_first { thresholds(most).0 } else { most }
+    }
+
+    /// Whether there is no socket for a connection of a relay or client. With `RelaysFirst 1` the exiting stream whose circuit was silent for
+    /// longest gives up its own, as section 6 of the IMUX paper proposes.
+    pub(super) fn has_no_room(&mut self) -> bool {
+        if self.is_full() && self.settings.defences.relays_first {
+            let exiting = |stream: &Stream| stream.socket.is_some() && !stream.is_ending && !stream.is_of_directory;
+            let streams = self.streams.iter().filter(|(_, stream)| exiting(stream));
+            let used_ms = |stream: &Stream| self.circuits.get(stream.circuit).map_or(0, |circuit| circuit.used_ms);
+            if let Some(key) = streams.min_by_key(|(_, stream)| used_ms(stream)).map(|(key, _)| key) {
+                self.usage.refused_streams += 1;
+                self.fail_stream(key, EndReason::ResourceLimit);
+            }
+        }
+        self.is_full()
+    }
+
     /// Near the limit, closes what was idle for longest, as far as tor's low mark (`DisableOOSCheck 0`), and again when more can have become
     /// idle; returns when that is, if it is still near the limit.
     pub(super) fn close_idle(&mut self) -> Option<u64> {
@@ -270,6 +292,29 @@ mod tests {
         assert!(tested.relay.has_too_many_newcomers(), "one goes");
         tested.relay.remove_connection(begun[1]);
         assert!(!tested.relay.has_too_many_newcomers(), "there are 57 sockets");
+    }
+
+    #[test]
+    fn connections_take_the_sockets_of_streams_that_were_silent_for_longest() {
+        for (first, left) in [("0", 3), ("1", 1)] {
+            let mut tested = Tested::new(&["--RelaysFirst", first, "--ConnLimit", "32"]);
+            let channel = tested.channel();
+            tested.open(channel);
+            let streams = [5, 3, 4].map(|used_ms| {
+                let circuit = tested.circuit(channel, used_ms as u32);
+                tested.relay.circuits[circuit].used_ms = used_ms;
+                tested.exiting(circuit, 1)
+            });
+            // Of 32, eight are no sockets of others.
+            for _ in 0..20 {
+                tested.begun();
+            }
+            let has_room = (0..2).filter(|_| !tested.relay.has_no_room() && tested.begun() > 0).count();
+            let open: Vec<usize> = streams.into_iter().filter(|key| tested.relay.streams.contains(*key)).collect();
+            assert_eq!((has_room, open.len()), (3 - left, left), "RelaysFirst {first}");
+            assert!(first == "0" || (open == [streams[0]] && tested.relay.usage.refused_streams == 2));
+            assert_eq!(tested.relay.most_with_streams(), if first == "1" { 31 } else { 32 });
+        }
     }
 
     #[test]

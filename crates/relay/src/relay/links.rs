@@ -24,7 +24,7 @@ impl Relay {
     pub(super) fn accept(&mut self) {
         self.accept_later = false;
         loop {
-            if self.is_full() || self.has_too_many_newcomers() {
+            if self.has_no_room() || self.has_too_many_newcomers() {
                 // Others wait in the kernel's queue until there is room.
                 self.say_full();
                 self.accept_later = true;
@@ -90,7 +90,7 @@ impl Relay {
     /// Begins a connection of this channel.
     pub(super) fn open_connection(&mut self, channel_key: usize, wanted: PeerWanted) -> bool {
         let address = self.channels[channel_key].address;
-        if self.is_full() {
+        if self.has_no_room() {
             return false;
         }
         let began = self.clock.now();
@@ -211,7 +211,7 @@ impl Relay {
         let channel = &self.channels[associated];
         let (peer, name) = (channel.peer?, channel.association?);
         let first = *channel.connections.first()?;
-        if self.is_full() {
+        if self.has_no_room() {
             return None;
         }
         let segment = esp::segment(kernel::mtu(self.connections[first].socket.as_fd()).unwrap_or(esp::USUAL_MTU));

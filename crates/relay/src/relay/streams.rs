@@ -121,7 +121,7 @@ impl Relay {
             return self.say(circuit, message::Command::END, number, &body);
         }
         let address = SocketAddr::from((address, port));
-        if self.sockets() > self.settings.imux.conn_limit {
+        if self.sockets() > self.most_with_streams() {
             self.usage.refused_streams += 1;
             return self.fail_stream(key, EndReason::ResourceLimit);
         }

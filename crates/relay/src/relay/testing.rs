@@ -5,6 +5,7 @@ use crate::channel::Channel;
 use crate::circuit::{Circuit, Side};
 use crate::connection::{Connection, PeerWanted};
 use crate::flow::CircuitFlow;
+use crate::stream::Stream;
 use crate::torrc;
 use mio::net::TcpStream;
 use onion::cell::CircuitId;
@@ -64,6 +65,16 @@ impl Tested {
         let mut channel = Channel::to(WANTED, address);
         channel.peer = Some(PEER);
         self.relay.channels.insert(channel)
+    }
+
+    /// A stream of a circuit that has left the network.
+    pub fn exiting(&mut self, circuit: usize, number: u16) -> usize {
+        let key = self.relay.streams.insert(Stream::new(circuit, number, self.relay.circuits[circuit].flow.stream()));
+        self.relay.stream_serials.insert(key, 0);
+        self.relay.circuits[circuit].streams.insert(number, key);
+        let address = self.address();
+        self.relay.connect_stream(key, address);
+        key
     }
 
     /// A circuit that has come by this channel.

@@ -26,7 +26,7 @@ impl Relay {
         loop {
             self.deal_all();
             self.write_all();
-            if self.accept_later && self.sockets() < self.settings.imux.conn_limit {
+            if self.accept_later && !self.has_no_room() {
                 self.accept();
             }
             if !self.run_kist() && self.to_write.is_empty() {
