@@ -33,7 +33,7 @@ const STATS: &str = "sim-stats.json";
 const LOOK: Duration = Duration::from_millis(50);
 
 pub fn command() -> Command {
-    let width = LABS.iter().map(|lab| lab.name.len()).max().unwrap_or(0) + 2;
+    let width = name_width();
     let names = LABS.iter().map(|lab| format!("  {:<width$}{}\n", lab.name, lab.about)).collect::<String>();
     Command::new("lab")
         .about("Repeat published experiments; a page with the published numbers, ours, and a verdict for each claim")
@@ -94,9 +94,14 @@ pub fn command() -> Command {
         .args_override_self(true)
 }
 
+/// How wide a column of the laboratories' names is.
+fn name_width() -> usize {
+    LABS.iter().map(|lab| lab.name.len()).max().unwrap_or(0) + 2
+}
+
 /// Whether a laboratory has a figure of that name.
 fn is_figure(text: &str) -> bool {
-    LABS.iter().any(|lab| ::lab::figures(lab.name).contains(&text))
+    LABS.iter().any(|lab| lab.figures.iter().any(|(name, _)| *name == text))
 }
 
 fn name(text: &str) -> Result<String, String> {
@@ -104,12 +109,9 @@ fn name(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     let names: Vec<&str> = LABS.iter().map(|lab| lab.name).collect();
-    let figures: String = LABS
-        .iter()
-        .map(|lab| (lab.name, ::lab::figures(lab.name)))
-        .filter(|(_, figures)| !figures.is_empty())
-        .map(|(name, figures)| format!("; figures of {name} are {}", figures.join(", ")))
-        .collect();
+    let names_of = |lab: &Lab| lab.figures.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let with_figures = LABS.iter().filter(|lab| !lab.figures.is_empty());
+    let figures: String = with_figures.map(|lab| format!("; figures of {} are {}", lab.name, names_of(lab))).collect();
     Err(format!("there are {} and {ALL}{figures}", names.join(", ")))
 }
 
@@ -183,10 +185,15 @@ fn only_of_imux(matches: &ArgMatches, names: &[&String]) -> Option<String> {
 }
 
 fn list() -> String {
-    let line = |lab: &Lab| format!("  {:<13}{}\n", lab.name, lab.about);
-    let lines: String = LABS.iter().map(line).collect();
+    let figure = |(name, about): &(&str, &str)| format!("    {name:<width$}{about}\n", width = name_width() - 2);
+    let lines = |lab: &Lab| {
+        let figures: String = lab.figures.iter().map(figure).collect();
+        format!("  {:<width$}{}\n{figures}", lab.name, lab.about, width = name_width())
+    };
+    let all: String = LABS.iter().map(lines).collect();
     format!(
-        "Laboratories, which repeat published experiments:\n{lines}\nRun one with 'gnomon lab NAME', all with 'gnomon lab all'.\n"
+        "Laboratories, which repeat published experiments, and figures that can be asked for one by one:\n{all}\nRun one with 'gnomon lab NAME', \
+         some figures with 'gnomon lab imux 7 8', all with 'gnomon lab all'.\n"
     )
 }
 

@@ -17,7 +17,7 @@ mod reading;
 pub use case::{Case, Clients, Experiment, Packages, Program, Setting, Size};
 pub use claim::{Bound, Claim, Judgement, Publication, Source, Verdict};
 pub use error::{Error, Result};
-pub use labs::{Findings, LABS, Lab, figures, find};
+pub use labs::{Findings, LABS, Lab, find};
 pub use measurements::{Measured, Measurements};
 pub use reading::Reading;
 

@@ -12,8 +12,8 @@ use report::chart::{Along, Axis, Chart, Figure, Ink, Plot, Point, Series, Unit};
 use report::html::Table;
 use std::ops::Range;
 
-/// Figures that can be asked for one by one.
-pub const FIGURES: [&str; 2] = ["2b", "6"];
+/// Figures of this file.
+const FIGURES: [&str; 2] = ["2b", "6"];
 
 /// Who is attacked.
 const VICTIM: &str = "middle1";
@@ -29,7 +29,7 @@ struct Design {
 
 const DESIGNS: [Design; 4] = [
     Design { key: "vanilla", title: "vanilla", figures: &["2b", "6"], options: &["--link-design=vanilla"] },
-    Design { key: "torchestra", title: "Torchestra", figures: &["6"], options: &["--link-design=torchestra"] },
+    Design { key: "torchestra", title: "Torchestra", figures: &["2b", "6"], options: &["--link-design=torchestra"] },
     Design { key: "pctcp", title: "PCTCP", figures: &["2b", "6"], options: &["--link-design=pctcp"] },
     Design {
         key: "imux",
@@ -91,12 +91,15 @@ impl Times {
     }
 }
 
-fn is_shown(setting: &Setting, design: &Design) -> bool {
-    let is_wanted = |figure: &&str| match &setting.figures[..] {
+fn is_wanted(setting: &Setting, figure: &str) -> bool {
+    match &setting.figures[..] {
         [] => setting.size == Size::Full,
         wanted => wanted.iter().any(|wanted| wanted == figure),
-    };
-    design.figures.iter().any(is_wanted)
+    }
+}
+
+fn is_shown(setting: &Setting, design: &Design) -> bool {
+    design.figures.iter().any(|figure| is_wanted(setting, figure))
 }
 
 fn key(design: &Design) -> String {
@@ -168,7 +171,11 @@ pub fn findings(setting: &Setting, measurements: &Measurements) -> Findings {
     Findings {
         notes: vec![study.note()],
         judgements: study.judgements(&designs),
-        figures: FIGURES.iter().filter_map(|figure| study.figure(figure, &designs)).collect(),
+        figures: FIGURES
+            .into_iter()
+            .filter(|figure| is_wanted(setting, figure))
+            .filter_map(|figure| study.figure(figure, &designs))
+            .collect(),
         tables: vec![study.table(&designs)],
     }
 }
@@ -249,14 +256,14 @@ impl Study<'_> {
             id: format!("imux-{figure}"),
             title: format!("Figure {figure}: Throughput of a relay under attack"),
             subtitle: "what the victim relays for others, by the design of connections between relays".to_owned(),
-            caption: format!("Means over a minute and the repetitions. The attack ends at {} s.", self.times.stop_s),
+            caption: "Means over a minute and the repetitions.".to_owned(),
             chart: Chart::Plot(Plot {
                 x: Axis::new("Simulated time", "time_s", Unit::Seconds),
                 y: Axis::new("Throughput", "throughput_bits_per_s", Unit::BitsPerSecond).from(0.0),
                 series: series.filter(|series| !series.points.is_empty()).collect(),
                 interval: Along::Y,
                 names_at_ends: false,
-                moment: Some((self.times.start_s, "the attack begins")),
+                moments: vec![(self.times.start_s, "the attack begins"), (self.times.stop_s, "the attack ends")],
                 reference: None,
             }),
         })
@@ -394,7 +401,10 @@ mod tests {
     #[test]
     fn figures_choose_designs() {
         let keys = |setting: &Setting| cases(setting).into_iter().map(|case| case.key).collect::<Vec<_>>();
-        assert_eq!(keys(&Setting::tried(Size::Small, &["2b"])), ["attack-vanilla", "attack-pctcp"]);
+        assert_eq!(
+            keys(&Setting::tried(Size::Small, &["2b"])),
+            ["attack-vanilla", "attack-torchestra", "attack-pctcp"]
+        );
         assert_eq!(keys(&Setting::tried(Size::Small, &["6"])).len(), 4);
         assert!(
             keys(&Setting::tried(Size::Small, &[])).is_empty() && keys(&Setting::tried(Size::Full, &[])).len() == 4
@@ -421,7 +431,7 @@ mod tests {
         let found = findings(&setting, &all);
         let verdicts: Vec<&str> = found.judgements.iter().map(|judgement| judgement.verdict.name()).collect();
         assert_eq!(verdicts, ["confirmed"; 6], "{:?}", found.judgements);
-        assert_eq!((found.figures.len(), found.tables[0].rows.len()), (2, 4));
+        assert_eq!((found.figures.len(), found.tables[0].rows.len()), (1, 4));
         for measured in all.cases_mut() {
             measured.readings.clear();
             (1..=2).for_each(|repetition| measured.add(repetition, &stats(times, 100.0, 50.0 + f64::from(repetition))));

@@ -12,9 +12,6 @@ use report::Estimate;
 use report::chart::{Along, Axis, Chart, Figure, Ink, Plot, Point, Series, Unit};
 use report::html::Table;
 
-/// Figures that can be asked for one by one.
-pub const FIGURES: [&str; 2] = ["2c", "3"];
-
 /// The relay that opens sockets, and is opened to.
 const VICTIM: &str = "middle1";
 /// Descriptors that it may have: more than it gets.
@@ -310,7 +307,7 @@ impl Study<'_> {
                 series: series.filter(|series| !series.points.is_empty()).collect(),
                 interval: Along::Y,
                 names_at_ends: false,
-                moment: None,
+                moments: Vec::new(),
                 reference: None,
             }),
         }
@@ -573,7 +570,15 @@ fn plot(
         title,
         subtitle: subtitle.to_owned(),
         caption: "Each point is of ten seconds.".to_owned(),
-        chart: Chart::Plot(Plot { x, y, series, interval: Along::Y, names_at_ends: false, moment, reference: None }),
+        chart: Chart::Plot(Plot {
+            x,
+            y,
+            series,
+            interval: Along::Y,
+            names_at_ends: false,
+            moments: moment.into_iter().collect(),
+            reference: None,
+        }),
     }
 }
 

@@ -22,6 +22,7 @@ pub const LAB: Lab = Lab {
     measured: "One host starts so many copies of sleep(1), which is linked against the C library and waits; one worker. Time is the run's, memory \
                the process's proportional set size, both less those of a run with one copy. Each copy is a whole simulated process, with \
                descriptors and output files, and sleep(1) does more before it waits than an empty main function.",
+    figures: &[],
     cases,
     findings,
 };
@@ -166,7 +167,7 @@ fn plot(
             series,
             interval: Along::Y,
             names_at_ends: false,
-            moment: None,
+            moments: Vec::new(),
             reference: None,
         }),
     }

@@ -34,6 +34,8 @@ pub struct Lab {
     /// What was published, and what is measured here.
     pub published: &'static str,
     pub measured: &'static str,
+    /// Figures that can be asked for one by one: the name, and what it shows.
+    pub figures: &'static [(&'static str, &'static str)],
     pub cases: fn(&Setting) -> Vec<Case>,
     pub findings: fn(&Setting, &Measurements) -> Findings,
 }
@@ -61,11 +63,6 @@ impl Findings {
 /// All laboratories.
 pub const LABS: &[Lab] =
     &[loader::LAB, phold::LAB, tor_threads::LAB, tor_large::LAB, provenance::LAB, imux::LAB, onion_profile::LAB];
-
-/// Figures that a laboratory can be asked for one by one; none for most.
-pub fn figures(lab: &str) -> &'static [&'static str] {
-    if lab == imux::LAB.name { &imux::FIGURES } else { &[] }
-}
 
 /// The laboratory of that name.
 pub fn find(name: &str) -> Option<&'static Lab> {

@@ -26,6 +26,7 @@ pub const LAB: Lab = Lab {
                endpoint in Rust. They find each other by IPv8's own introductions; the seeder then sends packets through a circuit of each length. Gnomon's profiler \
                samples all hosts from outside; the groups are those of the publication ('gnomon profile --rules ipv8'), and what a function calls is its own. \
                Beside them a small Tor network, by 'gnomon profile --rules tor'.",
+    figures: &[],
     cases,
     findings,
 };
@@ -486,7 +487,7 @@ impl Study<'_> {
                 series: series.into_iter().filter(|series| !series.points.is_empty()).collect(),
                 interval: Along::Y,
                 names_at_ends: false,
-                moment: None,
+                moments: Vec::new(),
                 reference: None,
             }),
         }

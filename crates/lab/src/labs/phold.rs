@@ -26,6 +26,7 @@ pub const LAB: Lab = Lab {
                others, 'serial', where one worker runs all; and its log, of which each worker has a part that it hands over at a window's end, with one that all \
                write under one lock. Small: 30 simulated seconds; full: 60. Against the published numbers stands the run time with 'steal' over that with \
                'static'.",
+    figures: &[],
     cases,
     findings,
 };

@@ -22,6 +22,7 @@ pub const LAB: Lab = Lab {
     measured: "iperf3 sends as much over the loopback interface of a simulated host, and in 1,500-byte packets between two hosts with lines of 10 Gbit/s, at each \
                level of --provenance, with one worker: the thread that writes has a processor of its own. Throughput is by wall time, all of a run included, \
                relative to the run without a record. Both ends and the network between them are in the record here, and it is complete.",
+    figures: &[],
     cases,
     findings,
 };

@@ -176,7 +176,7 @@ impl Forecast<'_> {
                 names_at_ends: series.len() > 1,
                 series,
                 interval: Along::Y,
-                moment: None,
+                moments: Vec::new(),
                 reference: None,
             }),
         })

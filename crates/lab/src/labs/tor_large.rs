@@ -22,6 +22,7 @@ pub const LAB: Lab = Lab {
                authorities more. Small: 24 and 100 hosts for 3 simulated minutes. Full: 100 hosts, as many as memory takes, and the published \
                numbers, for 42 simulated minutes; 14 MiB are reckoned for each host. Memory is what the machine had less than before, with \
                everything in it.",
+    figures: &[],
     cases,
     findings,
 };

@@ -21,6 +21,7 @@ pub const LAB: Lab = Lab {
     measured: "A network of 'gnomon tor new', over workers and policies. Small: the profile 'tiny' (16 hosts, 3 simulated minutes); full: 'paper-small', \
                which has the published numbers of hosts, for an hour. The simulator before is not here to be measured: its times stand in the \
                publications alone, so run times are compared with those of 'static'.",
+    figures: &[],
     cases,
     findings,
 };

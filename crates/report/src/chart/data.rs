@@ -130,7 +130,7 @@ mod tests {
             ],
             interval: Along::Y,
             names_at_ends: false,
-            moment: None,
+            moments: Vec::new(),
             reference: None,
         };
         let expected =

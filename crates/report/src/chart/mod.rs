@@ -54,8 +54,8 @@ pub struct Plot {
     pub interval: Along,
     /// Whether to write names beside the lines' ends rather than into a legend.
     pub names_at_ends: bool,
-    /// A moment of the x axis that matters, with its name.
-    pub moment: Option<(f64, &'static str)>,
+    /// Moments of the x axis that matter, with their names.
+    pub moments: Vec<(f64, &'static str)>,
     /// What is known from elsewhere of the values along `interval`.
     pub reference: Option<Reference>,
 }

@@ -44,8 +44,8 @@ pub fn draw(figure: &Figure, plot: &Plot) -> String {
         svg.end();
     }
     draw_axes(&mut svg, plot, &frame, &x, &y);
-    if let Some((at, name)) = plot.moment.filter(|(at, _)| x.from < *at && *at < x.to) {
-        draw_moment(&mut svg, &frame, x.at(at), name);
+    for (at, name) in plot.moments.iter().filter(|(at, _)| x.from < *at && *at < x.to) {
+        draw_moment(&mut svg, &frame, x.at(*at), name);
     }
     if let Some(reference) = &plot.reference {
         svg.begin("d", &reference_name(reference));

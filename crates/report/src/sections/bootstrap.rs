@@ -69,7 +69,7 @@ fn figure(context: &Context, mut series: Vec<Series>, what: &str, subtitle: &str
             series,
             interval: Along::Y,
             names_at_ends: true,
-            moment: None,
+            moments: Vec::new(),
             reference: None,
         }),
     }

@@ -45,7 +45,7 @@ pub fn section(context: &Context) -> Section {
                 series,
                 interval: Along::X,
                 names_at_ends: false,
-                moment: None,
+                moments: Vec::new(),
                 reference: public::reference(context, Quantity::CircuitBuild, true),
             }),
         });

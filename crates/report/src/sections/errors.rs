@@ -177,7 +177,7 @@ fn over_time(context: &Context) -> Figure {
             series,
             interval: Along::Y,
             names_at_ends: context.is_comparison(),
-            moment: context.bootstrap_moment(),
+            moments: context.bootstrap_moments(),
             reference: public::reference(context, Quantity::Failures, false),
         }),
     }

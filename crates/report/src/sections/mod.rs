@@ -140,10 +140,10 @@ impl<'a> Context<'a> {
     }
 
     /// When bootstrapping counts as over, where that is the same moment in all runs.
-    pub fn bootstrap_moment(&self) -> Option<(f64, &'static str)> {
-        let first = self.runs().next()?.bootstrap_end_s();
+    pub fn bootstrap_moments(&self) -> Vec<(f64, &'static str)> {
+        let Some(first) = self.runs().next().map(Run::bootstrap_end_s) else { return Vec::new() };
         let is_common = self.runs().all(|run| run.bootstrap_end_s() == first);
-        (first > 0.0 && is_common).then_some((first, "bootstrapped"))
+        (first > 0.0 && is_common).then_some((first, "bootstrapped")).into_iter().collect()
     }
 
     /// What figures over runs say in their subtitles.

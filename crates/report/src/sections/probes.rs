@@ -94,7 +94,7 @@ pub fn figure(context: &Context, probe: Probe) -> Option<Figure> {
             series,
             interval: Along::X,
             names_at_ends: false,
-            moment: None,
+            moments: Vec::new(),
             reference: public::reference(context, probe.quantity(), true),
         }),
     })

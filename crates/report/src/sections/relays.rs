@@ -107,7 +107,7 @@ fn distribution(context: &Context) -> Figure {
             series: series.collect(),
             interval: Along::X,
             names_at_ends: false,
-            moment: None,
+            moments: Vec::new(),
             reference: public::reference(context, Quantity::Utilisation, false),
         }),
     }

@@ -88,7 +88,7 @@ fn speed(context: &Context) -> Option<Figure> {
             series,
             interval: Along::Y,
             names_at_ends: context.runs().count() > 1,
-            moment: None,
+            moments: Vec::new(),
             reference: None,
         }),
     })
@@ -132,7 +132,7 @@ fn memory(
             series,
             interval: Along::Y,
             names_at_ends: context.runs().count() > 1,
-            moment: context.bootstrap_moment(),
+            moments: context.bootstrap_moments(),
             reference: None,
         }),
     })

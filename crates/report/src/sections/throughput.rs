@@ -48,7 +48,7 @@ fn plot(context: &Context, label: &str, column: &'static str, series: Vec<Series
         series,
         interval: Along::Y,
         names_at_ends,
-        moment: context.bootstrap_moment(),
+        moments: context.bootstrap_moments(),
         reference: None,
     })
 }

@@ -243,7 +243,7 @@ fn tail(context: &Context, class: &Class, behaviours: &BTreeSet<Arc<str>>) -> Op
             series,
             interval: Along::X,
             names_at_ends: false,
-            moment: None,
+            moments: Vec::new(),
             reference: None,
         }),
     })
@@ -297,7 +297,7 @@ fn figure(context: &Context, class: &Class, behaviours: &BTreeSet<Arc<str>>, byt
             series,
             interval: Along::X,
             names_at_ends: false,
-            moment: None,
+            moments: Vec::new(),
             reference: public::counterpart(context, class, byte)
                 .and_then(|quantity| public::reference(context, quantity, true)),
         }),

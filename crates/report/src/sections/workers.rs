@@ -155,7 +155,7 @@ fn over_time(context: &Context, id: &str, title: &str, caption: &str, y: Axis, s
             names_at_ends: series.len() > 1,
             series,
             interval: Along::Y,
-            moment: context.bootstrap_moment(),
+            moments: context.bootstrap_moments(),
             reference: None,
         }),
     })
