@@ -69,7 +69,7 @@ impl Kernel {
     }
 
     fn enter_executable(&mut self, file: RegularFile) -> Result<FileId, Errno> {
-        if self.is_written(&file) {
+        if !file.is_memory() && self.files.is_written(file.number) {
             return Err(Errno::ETXTBSY);
         }
         let id = self.files.insert(OpenFile::new(FileKind::Regular(Box::new(file)), O_RDONLY));
@@ -77,15 +77,6 @@ impl Kernel {
         self.open_file_event(id, IN_ACCESS);
         self.note_access(id, 1);
         Ok(id)
-    }
-
-    /// Whether somebody has a file open for writing; files of memory count none that write.
-    fn is_written(&self, file: &RegularFile) -> bool {
-        let writes = |other: &OpenFile| {
-            let same = matches!(&other.kind, FileKind::Regular(other) if other.number == file.number);
-            same && other.writable()
-        };
-        !file.is_memory() && self.files.iter().any(|(_, other)| writes(other))
     }
 
     /// ETXTBSY for a file that is executed: nobody may write to it.

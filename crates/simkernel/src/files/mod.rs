@@ -31,6 +31,7 @@ use base::SimTime;
 use linux_abi::Errno;
 use linux_abi::fs::{IN_ACCESS, IN_MODIFY, O_ACCMODE, O_DIRECT, O_NONBLOCK, O_PATH, O_RDONLY, O_RDWR, O_WRONLY, Stat};
 use slab::Slab;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::{Index, IndexMut};
 
@@ -107,18 +108,36 @@ impl OpenFile {
     pub fn writable(&self) -> bool {
         matches!(self.status & O_ACCMODE, O_WRONLY | O_RDWR) && self.status & O_PATH == 0
     }
+
+    /// The inode number of what it keeps from being executed, since it may write to it; files of memory are executed all the same.
+    fn written(&self) -> Option<u64> {
+        match &self.kind {
+            FileKind::Regular(file) if self.writable() && !file.is_memory() => Some(file.number),
+            _ => None,
+        }
+    }
 }
 
 /// All open file descriptions of a host.
 #[derive(Debug, Default)]
 pub struct FileTable {
     slab: Slab<OpenFile>,
+    /// How many open files write to an inode, by its number.
+    writers: BTreeMap<u64, u32>,
 }
 
 impl FileTable {
     /// Enters a file, with one reference.
     pub fn insert(&mut self, file: OpenFile) -> FileId {
+        if let Some(number) = file.written() {
+            *self.writers.entry(number).or_default() += 1;
+        }
         FileId(self.slab.insert(file) as u32)
+    }
+
+    /// Whether somebody has a file of a disk open for writing, by its inode number.
+    pub(crate) fn is_written(&self, number: u64) -> bool {
+        self.writers.contains_key(&number)
     }
 
     #[inline]
@@ -137,7 +156,14 @@ impl FileTable {
     }
 
     pub(crate) fn remove(&mut self, id: FileId) -> OpenFile {
-        self.slab.remove(id.0 as usize)
+        let file = self.slab.remove(id.0 as usize);
+        if let Some(number) = file.written() {
+            match self.writers.get_mut(&number) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => drop(self.writers.remove(&number)),
+            }
+        }
+        file
     }
 
     pub fn len(&self) -> usize {

@@ -1,8 +1,9 @@
 //! Epoll, timers and pipes as calls find them.
 
+use super::FileKind;
 use crate::test_machine::{A, Machine};
 use linux_abi::event::{EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLLEXCLUSIVE, EPOLLIN, EPOLLONESHOT, EpollEvent};
-use linux_abi::fs::O_NONBLOCK;
+use linux_abi::fs::{O_CREAT, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
 use linux_abi::{Errno, nr};
 
 fn pipe(m: &mut Machine, flags: u32) -> (u64, u64) {
@@ -54,6 +55,28 @@ fn a_long_write_goes_on_where_it_stopped() {
         seen.extend(read(&mut m, r, 30_000).unwrap());
     }
     assert!(seen == data);
+}
+
+#[test]
+fn a_file_is_written_as_long_as_somebody_can_write_to_it() {
+    let mut m = Machine::new(A);
+    let open = |m: &mut Machine, flags: u32| {
+        let path = m.put(&b"/tmp/written\0"[..]);
+        m.call(nr::openat, &[-100_i64 as u64, path, flags.into(), 0o600]).unwrap()
+    };
+    let first = open(&mut m, O_WRONLY | O_CREAT);
+    let number = m.kernel.files.iter().find_map(|(_, file)| match &file.kind {
+        FileKind::Regular(file) if file.path.ends_with(b"written") => Some(file.number),
+        _ => None,
+    });
+    let number = number.unwrap();
+    let (second, reader) = (open(&mut m, O_RDWR), open(&mut m, O_RDONLY));
+    let copy = m.call(nr::dup, &[second]).unwrap();
+    for (closed, is_written) in [(first, true), (second, true), (copy, false), (reader, false)] {
+        assert!(m.kernel.files.is_written(number) || closed == reader);
+        m.call(nr::close, &[closed]).unwrap();
+        assert_eq!(m.kernel.files.is_written(number), is_written);
+    }
 }
 
 #[test]
