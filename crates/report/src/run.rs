@@ -33,8 +33,24 @@ pub struct Run {
     pub tors: Vec<TorLog>,
     /// Bytes that the tor of a host wrote, as its control port told.
     pub control_port_written: BTreeMap<String, Bins>,
+    /// What relays told of themselves, by host, in the order of time.
+    pub told: BTreeMap<String, Vec<Told>>,
     /// Files with lines that could not be read.
     pub damage: Vec<Damage>,
+}
+
+/// What a relay told of itself at a moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Told {
+    pub at_s: f64,
+    pub connections: f64,
+    pub circuits: f64,
+    pub streams: f64,
+    /// Of RELAY cells that it handed on, since it began.
+    pub relayed_bytes: f64,
+    /// Circuits, connections and streams, since it began.
+    pub refused: f64,
+    pub descriptors: f64,
 }
 
 /// How a run ended.
@@ -82,6 +98,15 @@ pub struct Network {
     /// What relays were expected to send, as a share of what they can.
     pub expected_utilisation: Option<f64>,
     pub hosts: BTreeMap<String, NetworkHost>,
+    pub attack: Option<Attack>,
+}
+
+/// An attack that the experiment has, in seconds of simulated time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attack {
+    pub victim: String,
+    pub start_s: f64,
+    pub stop_s: f64,
 }
 
 #[derive(Clone, Debug, PartialEq)]

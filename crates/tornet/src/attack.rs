@@ -5,7 +5,7 @@ use crate::experiment::Times;
 use crate::kinds::Instead;
 use crate::network::{Host, Network};
 use base::SimDuration;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 /// What some clients do besides what they do.
@@ -27,6 +27,17 @@ pub struct Attack {
     pub target: Option<String>,
     /// Of circuits.
     pub hops: Option<u32>,
+}
+
+/// For `tor-network.json`.
+pub(crate) fn json(attack: &Attack) -> Value {
+    json!({
+        "kind": attack.kind,
+        "hosts": attack.hosts,
+        "victim": attack.victim,
+        "start_s": attack.start.as_secs_f64(),
+        "stop_s": attack.stop.as_secs_f64(),
+    })
 }
 
 /// Options of a host, behind the others of its command line.

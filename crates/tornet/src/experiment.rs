@@ -295,6 +295,7 @@ pub(crate) fn network_json(network: &Network) -> String {
         "expected_utilisation": expected.map(|expected| expected.utilisation),
         "churn_per_hour": network.spec.churn,
         "stop_s": network.spec.total.as_secs_f64(),
+        "attack": network.spec.attack.as_ref().map(attack::json),
         "hosts": hosts,
     });
     serde_json::to_string_pretty(&value).expect("JSON of plain values") + "\n"

@@ -1,7 +1,7 @@
 //! The documents of a data directory: processed-config.yaml, tor-network.json, sim-stats.json. Each is read leniently: a
 //! member that is missing or of another form is missing in the report.
 
-use crate::run::{Bandwidths, Config, Network, NetworkHost, Outage, Provenance, Role, SimStats};
+use crate::run::{Attack, Bandwidths, Config, Network, NetworkHost, Outage, Provenance, Role, SimStats};
 use base::StartDate;
 use saphyr::{LoadableYamlNode, Yaml};
 use serde::Deserialize;
@@ -76,6 +76,14 @@ struct NetworkFile {
     expected_utilisation: Option<f64>,
     #[serde(default)]
     hosts: BTreeMap<String, HostFile>,
+    attack: Option<AttackFile>,
+}
+
+#[derive(Deserialize)]
+struct AttackFile {
+    victim: String,
+    start_s: f64,
+    stop_s: f64,
 }
 
 #[derive(Deserialize)]
@@ -122,6 +130,7 @@ pub fn network(text: &str) -> Result<Network, String> {
         measure_from_s: file.measure_from_s,
         expected_utilisation: file.expected_utilisation,
         hosts: file.hosts.into_iter().map(|(name, file)| (name, host(file))).collect(),
+        attack: file.attack.map(|AttackFile { victim, start_s, stop_s }| Attack { victim, start_s, stop_s }),
     })
 }
 

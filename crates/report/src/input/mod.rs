@@ -6,6 +6,7 @@ mod documents;
 mod generator;
 mod lines;
 mod oniontrace;
+mod statistics;
 mod tables;
 mod tgen;
 mod tor_log;
@@ -13,7 +14,7 @@ mod windows;
 
 use crate::bins::Bins;
 use crate::error::{Error, Result};
-use crate::run::{Circuit, Damage, Run, TorLog, Transfer};
+use crate::run::{Circuit, Damage, Run, Told, TorLog, Transfer};
 use base::{ByteSize, StartDate};
 use std::collections::BTreeSet;
 use std::fs;
@@ -50,6 +51,7 @@ pub(crate) struct HostFacts {
     /// What oniontrace says of the host's tor, for hosts whose tor has no log.
     watched_tor: Option<TorLog>,
     control_port_written: Option<Bins>,
+    told: Vec<Told>,
     damage: Vec<Damage>,
 }
 
@@ -68,6 +70,7 @@ impl HostFacts {
             tors: Vec::new(),
             watched_tor: None,
             control_port_written: None,
+            told: Vec::new(),
             damage: Vec::new(),
         }
     }
@@ -242,6 +245,7 @@ fn read_host(run: &Run, host: &str, folder: &Path) -> HostFacts {
             Some("tor") => tor_log::read(&path, &name, &mut facts),
             Some("gnomon-traffic") => generator::read(&path, &name, &mut facts),
             Some("tgen") => tgen::read(&path, &name, &behaviour(run, host), &mut facts),
+            Some(STATISTICS) => statistics::read(&path, &name, &mut facts),
             Some("oniontrace") => oniontrace::read(&path, &name, &mut facts),
             _ => {}
         }
@@ -273,9 +277,17 @@ fn tor_version(folder: &Path) -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix("TorVersion ")).map(str::to_owned)
 }
 
-/// Whose output a file is: "EXE.PID.stdout" by its name, gnomon-traffic's under another name by how it begins.
+/// A relay's file about itself.
+const STATISTICS: &str = "gnomon-relay";
+
+/// Whose output a file is: "EXE.PID.stdout" by its name, gnomon-traffic's under another name and a relay's statistics by how they begin.
 fn program_of<'a>(file: &'a str, path: &Path) -> Option<&'a str> {
-    let program = file.strip_suffix(".stdout")?.rsplit_once('.')?.0;
+    let Some(program) = file.strip_suffix(".stdout") else {
+        let mut beginning = [0; 8];
+        fs::File::open(path).ok()?.read_exact(&mut beginning).ok()?;
+        return statistics::is_statistics(&beginning).then_some(STATISTICS);
+    };
+    let program = program.rsplit_once('.')?.0;
     if matches!(program, "tor" | "gnomon-traffic" | "tgen" | "oniontrace") {
         return Some(program);
     }
@@ -302,6 +314,9 @@ fn take(facts: HostFacts, run: &mut Run) {
     run.tors.extend(facts.tors);
     if let Some(bins) = facts.control_port_written {
         run.control_port_written.insert(facts.host.to_string(), bins);
+    }
+    if !facts.told.is_empty() {
+        run.told.insert(facts.host.to_string(), facts.told);
     }
     run.damage.extend(facts.damage);
 }

@@ -9,6 +9,7 @@ mod probes;
 pub mod public;
 mod relays;
 mod simulator;
+mod statistics;
 mod summary;
 mod throughput;
 mod transfers;
@@ -83,7 +84,7 @@ pub fn all(context: &Context) -> Vec<Section> {
         simulator::section(context),
         workers::section(context),
     ];
-    let first = [public::section(context), differences::section(context)];
+    let first = [public::section(context), differences::section(context), statistics::section(context)];
     first.into_iter().flatten().chain(sections).collect()
 }
 
