@@ -1,12 +1,13 @@
 //! How long a run with one worker would have taken with more: each window's hosts, with what each took, are dealt out again as the
 //! engine deals them.
 //!
+//! All of it is the processor time of the worker's thread, so that other programs of the machine are not in it.
+//!
 //! A schedule on paper knows what one processor after the other would do, and what meeting costs; it does not know what processors
 //! take from each other in caches and memory.
 
-use base::wall::WallClock;
 use engine::{Meeting, Policy, WindowCosts};
-use guest::Stopwatch;
+use guest::{Stopwatch, thread_time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
@@ -31,13 +32,12 @@ struct Ran {
 pub struct Forecast {
     policy: Policy,
     meeting: Meeting,
-    /// What reckoning has taken, which the run would not have taken without; and of that what it took in the last window.
-    own: Duration,
-    own_last: Duration,
+    /// The thread's time since which the window counts, and what all windows have taken, this reckoning included.
+    since: Duration,
+    inside: Duration,
     /// What it takes to begin and to end a host's measurement.
     of_measuring: Duration,
-    clock: WallClock,
-    /// What the host that runs takes of the processor; other clocks would trap, and other programs be counted.
+    /// What the host that runs takes of the processor; other clocks would trap.
     running: Option<Stopwatch>,
     window: Vec<Ran>,
     /// By host, what its last window took, for the policy that orders by it.
@@ -49,20 +49,20 @@ pub struct Forecast {
 impl Forecast {
     /// Tries out what meetings cost here.
     pub fn new(policy: Policy, hosts: usize) -> Forecast {
-        let clock = WallClock::start();
+        let began = thread_time();
         let meeting = engine::cost_of_meeting();
         let of_measuring = cost_of_measuring();
-        Forecast { own: clock.elapsed(), of_measuring, ..Forecast::with_meeting(policy, hosts, meeting, clock) }
+        let inside = thread_time() - began;
+        Forecast { inside, of_measuring, ..Forecast::with_meeting(policy, hosts, meeting) }
     }
 
-    fn with_meeting(policy: Policy, hosts: usize, meeting: Meeting, clock: WallClock) -> Forecast {
+    fn with_meeting(policy: Policy, hosts: usize, meeting: Meeting) -> Forecast {
         Forecast {
             policy,
             meeting,
-            own: Duration::ZERO,
-            own_last: Duration::ZERO,
+            since: Duration::ZERO,
+            inside: Duration::ZERO,
             of_measuring: Duration::ZERO,
-            clock,
             running: None,
             window: Vec::new(),
             last: vec![0; hosts],
@@ -72,6 +72,9 @@ impl Forecast {
 
     /// A host begins to run.
     pub fn begin(&mut self) {
+        if self.since.is_zero() {
+            self.since = thread_time();
+        }
         self.running = Some(Stopwatch::start());
     }
 
@@ -83,17 +86,28 @@ impl Forecast {
 
     /// All hosts of the window have run.
     pub fn window_ended(&mut self, costs: &WindowCosts) {
-        let began = self.clock.elapsed();
-        self.own += self.of_measuring * self.window.len() as u32;
+        let now = thread_time();
+        let began = if self.since.is_zero() { now } else { std::mem::replace(&mut self.since, now) };
+        let measured = self.window.iter().map(|ran| Duration::from_nanos(ran.nanos)).sum::<Duration>();
+        let rest = (now - began).saturating_sub(measured + self.of_measuring * self.window.len() as u32);
+        // Messages, lists and records are each worker's own; one worker writes the log and tables, while the others wait for it. Of the
+        // parts, only the time that passed is known.
+        let (own, alone) = (costs.delivering + costs.ending, costs.callback);
+        let share = if alone.is_zero() { 0.0 } else { alone.div_duration_f64(own + alone) };
+        let alone = rest.mul_f64(share);
+        self.reckon(rest - alone, alone);
+        self.since = thread_time();
+        self.inside += self.since - began;
+    }
+
+    /// Deals the window's hosts out. `shared` is what workers have each a part of, beside hosts; `alone` what one does.
+    fn reckon(&mut self, shared: Duration, alone: Duration) {
         if self.policy == Policy::StealLongest {
             self.window.sort_by_key(|ran| Reverse(self.last[ran.host as usize]));
         } else {
             self.window.sort_by_key(|ran| ran.host);
         }
-        // Messages, lists and records are each worker's own; one worker writes the log and tables, while the others wait for it.
-        let ending = costs.ending.saturating_sub(self.own_last);
-        let shared = (costs.delivering + ending).as_nanos() as u64;
-        let alone = costs.callback.as_nanos() as u64;
+        let (shared, alone) = (shared.as_nanos() as u64, alone.as_nanos() as u64);
         for (spent, workers) in self.spent.iter_mut().zip(WORKERS) {
             let (end, idle) = schedule(&self.window, workers, self.policy);
             let meeting = if workers > 1 { meet(&self.meeting, workers, idle) } else { 0 };
@@ -102,13 +116,11 @@ impl Forecast {
         for ran in self.window.drain(..) {
             self.last[ran.host as usize] = ran.nanos;
         }
-        self.own_last = self.clock.elapsed().saturating_sub(began);
-        self.own += self.own_last;
     }
 
-    /// What reckoning itself took.
-    pub fn own(&self) -> Duration {
-        self.own
+    /// What all windows have taken of the thread's time, and reckoning.
+    pub fn inside(&self) -> Duration {
+        self.inside
     }
 
     /// (workers, the time that all windows would have taken).
@@ -120,11 +132,11 @@ impl Forecast {
 /// One reading of a thread's clock for the beginning and one for the end.
 fn cost_of_measuring() -> Duration {
     const TRIED: u32 = 1_000;
-    let clock = WallClock::start();
+    let began = thread_time();
     for _ in 0..TRIED {
         std::hint::black_box(Stopwatch::start().read());
     }
-    clock.elapsed() / TRIED
+    (thread_time() - began) / TRIED
 }
 
 /// What a meeting costs after which the first to come had nothing to do for so long.
@@ -209,14 +221,29 @@ mod tests {
     fn meetings_cost_more_the_more_come_and_more_when_somebody_sleeps() {
         let of = |nanos| Duration::from_nanos(nanos);
         let meeting = Meeting { together: of(100), waking: of(5000), patience: of(999) };
-        let mut forecast = Forecast::with_meeting(Policy::Steal, 2, meeting, WallClock::start());
+        let mut forecast = Forecast::with_meeting(Policy::Steal, 2, meeting);
         forecast.window = ran(&[1000, 1000]);
-        forecast.window_ended(&WindowCosts { delivering: of(640), callback: of(7), ..WindowCosts::default() });
+        forecast.reckon(of(640), of(7));
         let results: Vec<(usize, u64)> =
             forecast.results().map(|(workers, spent)| (workers, spent.as_nanos() as u64)).collect();
         assert_eq!(results[0], (1, 2647));
         assert_eq!(results[1], (2, 1000 + 320 + 7 + 100));
         assert_eq!(results[6], (64, 1000 + 10 + 7 + 3200 + 5000));
-        assert!(forecast.own() > Duration::ZERO);
+    }
+
+    #[test]
+    fn time_that_passes_without_the_processor_costs_nothing() {
+        let mut forecast = Forecast::with_meeting(Policy::Steal, 2, Meeting::default());
+        let sleep = || std::thread::sleep(Duration::from_millis(30));
+        for _ in 0..3 {
+            forecast.begin();
+            sleep();
+            forecast.end(base::HostId(0), false);
+            sleep();
+            let passed = Duration::from_millis(30);
+            forecast.window_ended(&WindowCosts { delivering: passed, callback: passed, ..WindowCosts::default() });
+        }
+        let (_, one) = forecast.results().next().expect("one worker");
+        assert!(one < Duration::from_millis(20) && one <= forecast.inside() * 2, "{one:?} of 180 ms");
     }
 }

@@ -149,6 +149,7 @@ const GUEST_DESCRIPTORS: usize = 12_000;
 /// unexpected state are no error but the summary's verdict.
 pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summary, RunError> {
     let (clock, began) = (WallClock::start(), base::wall::unix_time());
+    let used_before = guest::thread_time();
     let (told, machine_files) = std::sync::mpsc::channel();
     options.machine_files.tell(told);
     let early = EarlyLook::begin(machine_files, began);
@@ -302,9 +303,9 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         record!(main_log, Level::Warning, summary.simulated, None::<HostId>, "{warning}");
     }
     if let Some(forecast) = forecast {
-        summary.foretell(&worker::lock(&forecast));
-        for foretold in &summary.stats.gnomon.forecast {
-            let (workers, wall) = (foretold.workers, foretold.wall_ns as f64 / 1e9);
+        summary.add_forecast(&worker::lock(&forecast), guest::thread_time() - used_before);
+        for estimate in &summary.stats.gnomon.forecast {
+            let (workers, wall) = (estimate.workers, estimate.wall_ns as f64 / 1e9);
             record!(
                 main_log,
                 Level::Info,

@@ -107,10 +107,10 @@ impl Summary {
         fill_interferences(&mut self.stats, &self.interferences);
     }
 
-    /// Adds how long the run would have taken with other numbers of workers: what is outside of windows stays as it was.
-    pub(super) fn foretell(&mut self, forecast: &Forecast) {
-        let one = forecast.results().next().map_or(Duration::ZERO, |(_, spent)| spent);
-        let outside = self.wall.saturating_sub(one + forecast.own());
+    /// Adds how long the run would have taken with other numbers of workers, of whose processor time the first has taken `used`: what is
+    /// outside of windows stays as it was.
+    pub(super) fn add_forecast(&mut self, forecast: &Forecast, used: Duration) {
+        let outside = used.saturating_sub(forecast.inside());
         let whole = |(workers, spent): (usize, Duration)| ForecastStats {
             workers: workers as u64,
             wall_ns: (outside + spent).as_nanos() as u64,

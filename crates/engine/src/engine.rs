@@ -201,7 +201,9 @@ pub fn cost_of_meeting() -> Meeting {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         return Meeting::default();
     }
-    let meetings = |spins: u32, number: u32| {
+    // Where other programs have the processors now and then, the least counts.
+    const TRIES: u32 = 10;
+    let once = |spins: u32, number: u32| {
         let barrier = Barrier::with_spins(2, spins);
         let meet = || (0..number).for_each(|_| barrier.meet(|| ()));
         let clock = WallClock::start();
@@ -211,9 +213,17 @@ pub fn cost_of_meeting() -> Meeting {
         });
         clock.elapsed() / number
     };
-    let clock = WallClock::start();
-    (0..SPINS).for_each(|_| std::hint::spin_loop());
-    Meeting { patience: clock.elapsed(), together: meetings(SPINS, 20_000), waking: meetings(0, 1_000) }
+    let wait = || {
+        let clock = WallClock::start();
+        (0..SPINS).for_each(|_| std::hint::spin_loop());
+        clock.elapsed()
+    };
+    let least = |tried: &dyn Fn() -> Duration| (0..TRIES).map(|_| tried()).min().unwrap_or_default();
+    Meeting {
+        patience: least(&wait),
+        together: least(&|| once(SPINS, 20_000 / TRIES)),
+        waking: least(&|| once(0, 1_000 / TRIES)),
+    }
 }
 
 /// Runs worker 0 on this thread and the others on their own.
