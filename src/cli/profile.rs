@@ -91,7 +91,7 @@ pub fn command() -> Command {
                 .long("export")
                 .value_name("FORMAT")
                 .value_parser(Format::NAMES.map(|(name, _)| name))
-                .help("Write a file for other programs in place of a page: collapsed stacks, pprof, Firefox Profiler (Perfetto opens it too)"),
+                .help("Write a file for other programs instead of a page and tables: collapsed stacks, pprof, Firefox Profiler (Perfetto opens it too)"),
         )
         .args_override_self(true)
 }

@@ -242,7 +242,8 @@ impl View<'_> {
         let selection = self.selection(profile, spans, self.request.part);
         let bytes = format.write(&selection).map_err(|error| Error::io("write", &path, error))?;
         fs::write(&path, bytes).map_err(|error| Error::io("write", &path, error))?;
-        Ok(Written { path, summary: self.summary() })
+        // Another program shows it.
+        Ok(Written { path, summary: String::new() })
     }
 
     /// For the terminal: what was sampled, and the functions that take most.
