@@ -120,6 +120,9 @@ fn what_a_run_cannot_do_names_the_line_that_wants_it() {
     refused("general", "general", &flag, &[told]);
     let told = "--provenance-filter: experimental.provenance_filter: no packets are recorded that it could choose from";
     refused("general", "general", &["--provenance-filter", "true"], &[told]);
+    let told =
+        "--packet-identifiers: experimental.packet_identifiers: nothing is recorded, so packets have no identifiers";
+    refused("general", "general", &["--packet-identifiers", "uuid1"], &[told]);
     for late in ["--profile=costs,from=10s", "--profile=steps,from=1min"] {
         refused("general", "general", &[late], &["--profile: it begins at ", "and the run ends at 10 sec"]);
     }

@@ -12,7 +12,7 @@ pub fn main(matches: &ArgMatches) -> u8 {
     if let Some(file) = matches.get_one::<PathBuf>("file") {
         let plan = input::plan(file, &options::overrides(matches));
         match plan
-            .and_then(|plan| check_filter(&plan, &Origin::new(Some(file), matches)).map(|()| plan))
+            .and_then(|plan| check_record(&plan, &Origin::new(Some(file), matches)).map(|()| plan))
             .and_then(|plan| crate::simulation::CpuModel::load(&plan).map(|_| plan))
         {
             Ok(plan) if matches.get_flag("config") => show(&plan.processed_config_yaml()),
@@ -29,8 +29,8 @@ pub fn main(matches: &ArgMatches) -> u8 {
     }
 }
 
-fn check_filter(plan: &Plan, origin: &Origin) -> Result<(), String> {
-    crate::simulation::check_filter(plan).map_err(|problem| origin.tell(&problem))
+fn check_record(plan: &Plan, origin: &Origin) -> Result<(), String> {
+    crate::simulation::check_record(plan).map_err(|problem| origin.tell(&problem))
 }
 
 fn explain(plan: &Plan) -> String {

@@ -153,7 +153,7 @@ impl Launch {
             let text = "--profile: the processes of a run under MPI keep no common profile: run it in one process, or without --profile";
             return Err(Failure::Input(text.to_owned()));
         }
-        simulation::check_filter(plan).map_err(wrong)?;
+        simulation::check_record(plan).map_err(wrong)?;
         let model = CpuModel::load(plan).map_err(Failure::Input)?;
         let checked = match link.as_ref().map(Link::place) {
             // Rank 0 looks for all.

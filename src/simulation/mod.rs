@@ -71,11 +71,12 @@ pub enum LogTarget {
     ShadowStdout,
 }
 
-/// Whether the plan's filter of packets is one.
+/// Whether what the plan says of the record of packets can be done.
 ///
 /// # Errors
-/// Where it is not, and why.
-pub fn check_filter(plan: &Plan) -> Result<(), OptionProblem> {
+/// What cannot, and why.
+pub fn check_record(plan: &Plan) -> Result<(), OptionProblem> {
+    record::check_identifiers(plan)?;
     record::filter(plan).map(|_| ())
 }
 
@@ -605,6 +606,7 @@ fn build_host(
     let mut sim = SimHost::new(host.id, host.name.clone(), kernel, network.clone(), interface, links);
     if let Some(level) = record::level(plan) {
         let mut trace = Trace::new(host.id, level);
+        trace.identify_by(plan.experimental.packet_identifiers);
         if level >= probes::Level::Packets {
             trace.measure(record::clock());
         }

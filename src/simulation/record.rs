@@ -5,7 +5,7 @@ use super::summary::{OptionProblem, RunError};
 use base::SimTime;
 use probes::tables::HostName;
 use probes::trace::Clock;
-use probes::{Level, Rows};
+use probes::{Identifiers, Level, Rows};
 use provenance::{FOLDER, Filter, Handle, Options, RunId, Store};
 use recorder::DataDirectory;
 use scenario::Plan;
@@ -33,6 +33,16 @@ pub fn filter(plan: &Plan) -> Result<Option<Filter>, OptionProblem> {
         return Err(wrong(message.to_owned()));
     }
     Ok(Some(filter))
+}
+
+/// # Errors
+/// When identifiers are to be made, and nothing is recorded.
+pub fn check_identifiers(plan: &Plan) -> Result<(), OptionProblem> {
+    if level(plan).is_none() && plan.experimental.packet_identifiers != Identifiers::Number {
+        let message = "nothing is recorded, so packets have no identifiers: add '--provenance summary'".to_owned();
+        return Err(OptionProblem { option: "experimental.packet_identifiers", message });
+    }
+    Ok(())
 }
 
 /// What a few packets are measured by.

@@ -4,12 +4,14 @@
 //! of rows (files, histograms, questions) is another crate's.
 
 pub mod choices;
+pub mod identifier;
 pub mod level;
 pub mod rows;
 mod table;
 pub mod tables;
 pub mod trace;
 
+pub use identifier::Identifiers;
 pub use level::Level;
 pub use rows::Rows;
 pub use table::{Cell, Cells, Column, Given, Kind, Row, Table};

@@ -7,7 +7,7 @@ use crate::setting::{
     QueueDiscipline, Scalar, Scheduler, Setting, SocketBuffer, StraceMode, Sysctls,
 };
 use base::{ByteSize, SimDuration, StartDate};
-use probes::Level;
+use probes::{Identifiers, Level};
 use topology::NetworkModel;
 
 /// What an option does here.
@@ -206,6 +206,8 @@ section! {
             "Whose rules lines, queues, loss and jitter follow: Gnomon's, or those of Shadow 3.3, to compare results with it (docs/network-model.md)";
         output_limit: Option<ByteSize> = "16 GiB", Works, None,
             "How much the programs of a host may write to standard output and error, all together; then there is no space (ENOSPC); null: any";
+        packet_identifiers: Identifiers = "number", Works, None,
+            "What is made for each packet that leaves beside its number, and dropped, to measure its cost where provenance is recorded: nothing ('number'), or a UUID of time ('uuid1') or of a hash ('uuid5')";
         provenance: Level = "off", Works, None,
             "How much of what happens to packets and bytes is recorded below provenance/ in the data directory: 'summary' times by host and layer, 'packets' each packet, 'all' writes, reads and what follows from what, too (docs/provenance.md). The simulation is the same";
         provenance_filter: Option<Expression> = "null", Works, None,
@@ -316,6 +318,7 @@ mod tests {
             ("experimental.native_preemption_sim_interval", "10 ms"),
             ("experimental.network_model", "gnomon"),
             ("experimental.output_limit", "17179869184 B"),
+            ("experimental.packet_identifiers", "number"),
             ("experimental.provenance", "off"),
             ("experimental.provenance_filter", "null"),
             ("experimental.report_errors_to_stderr", "true"),

@@ -4,7 +4,7 @@ use crate::suggest::remedy;
 use crate::yaml::{is_null, quoted};
 use base::quantity::{exact_duration, parse_byte_size, parse_duration};
 use base::{ByteSize, SimDuration, StartDate};
-use probes::Level;
+use probes::{Identifiers, Level};
 use tcpip::sysctl::SysctlError;
 use topology::NetworkModel;
 
@@ -496,6 +496,12 @@ choice!(CheapCrypto {
     "cells" => CheapCrypto::Cells,
     "all" => CheapCrypto::All,
 });
+choice!(Identifiers {
+    "number" => Identifiers::Number,
+    "uuid1" => Identifiers::Uuid1,
+    "uuid5" => Identifiers::Uuid5,
+});
+
 // How much of what happens to packets is recorded (`docs/provenance.md`).
 choice!(Level {
     "off" => Level::Off,

@@ -7,7 +7,7 @@ use crate::measurements::Measurements;
 use crate::page::shown;
 use crate::reading::WALL;
 use report::Estimate;
-use report::chart::{Axis, Bar, BarSeries, Bars, Chart, Figure, Ink, Unit};
+use report::chart::{Along, Axis, Bar, BarSeries, Bars, Chart, Figure, Ink, Plot, Point, Series, Unit};
 use report::html::Table;
 
 pub const LAB: Lab = Lab {
@@ -36,19 +36,47 @@ const REPORT: Publication = Publication {
 };
 
 const OFF: &str = "off";
-const LEVELS: [&str; 4] = [OFF, "summary", "packets", "all"];
+const SUMMARY: &str = "summary";
+const LEVELS: [&str; 4] = [OFF, SUMMARY, "packets", "all"];
 
-/// A transfer: what packets it has, and what was published to be left of it with probes off and on.
+/// What else is made for each packet, at level `summary`, which has only its number.
+const IDENTIFIERS: [(&str, &str); 2] = [("uuid1", "UUID of version 1"), ("uuid5", "UUID of version 5")];
+
+/// A transfer: what packets it has, and what was published of it.
 struct Transfer {
     name: &'static str,
     title: &'static str,
-    published: (f64, f64),
+    /// Table 4.1, by scenario: mean and variance of the throughput in MiB/s.
+    published: [(f64, f64); 5],
 }
 
 const TRANSFERS: [Transfer; 2] = [
-    Transfer { name: "loopback", title: "over loopback", published: (0.27, 0.028) },
-    Transfer { name: "packets", title: "in 1,500-byte packets", published: (0.188, 0.153) },
+    Transfer {
+        name: "loopback",
+        title: "over loopback",
+        published: [(3028.90, 5320.36), (258.02, 23.30), (48.18, 2.24), (818.84, 860.33), (83.90, 6.54)],
+    },
+    Transfer {
+        name: "packets",
+        title: "in 1,500-byte packets",
+        published: [(552.63, 49.66), (262.19, 9.71), (47.02, 6.73), (104.11, 9.92), (84.48, 2.60)],
+    },
 ];
+
+impl Transfer {
+    /// What is left of the throughput with the probes compiled in and off, and with them on.
+    fn published_left(&self) -> (f64, f64) {
+        let [(without, _), .., (off, _), (on, _)] = self.published;
+        (off / without, on / without)
+    }
+}
+
+/// The five scenarios. What the second was stood in a figure that our copy lacks.
+const SCENARIOS: [&str; 5] =
+    ["1: the kernel as it was", "2", "3: the kernel's own probes on", "4: probes compiled in, off", "5: probes on"];
+
+/// Repetitions from which on a distribution is drawn.
+const LEAST_OF_DISTRIBUTION: usize = 5;
 
 fn gibibytes(setting: &Setting) -> f64 {
     match setting.size {
@@ -87,7 +115,21 @@ fn cases(setting: &Setting) -> Vec<Case> {
         options: ["--parallelism", "1", "--provenance", level].map(str::to_owned).to_vec(),
         memory_bytes: 2 << 30,
     };
-    TRANSFERS.iter().flat_map(|transfer| LEVELS.map(|level| case(transfer, level))).collect()
+    let identified = |transfer: &Transfer, kind: &str| {
+        let case = case(transfer, SUMMARY);
+        let options = ["--packet-identifiers", kind].map(str::to_owned);
+        Case {
+            key: key(transfer, kind),
+            factors: vec![case.factors[0].clone(), ("provenance", format!("{SUMMARY}, {kind}"))],
+            options: [case.options, options.to_vec()].concat(),
+            ..case
+        }
+    };
+    let of_transfer = |transfer| {
+        let levels = LEVELS.map(|level| case(transfer, level));
+        levels.into_iter().chain(IDENTIFIERS.map(|(kind, _)| identified(transfer, kind))).collect::<Vec<Case>>()
+    };
+    TRANSFERS.iter().flat_map(of_transfer).collect()
 }
 
 /// By repetition: the throughput at this level over that without a record.
@@ -103,15 +145,15 @@ fn findings(setting: &Setting, measurements: &Measurements) -> Findings {
     Findings {
         notes: vec![format!("Each transfer is of {} GiB.", gibibytes(setting))],
         judgements,
-        figures: vec![figure(measurements)],
-        tables: vec![table(setting, measurements)],
+        figures: [figure(measurements)].into_iter().chain(distributions(setting, measurements)).collect(),
+        tables: vec![table(setting, measurements), statistics(setting, measurements)],
     }
 }
 
 /// What was published cannot be expected to be worse here; whether it is better is the question.
 fn judged(setting: &Setting, measurements: &Measurements, transfer: &Transfer) -> Vec<Judgement> {
     let source = |passage| Source { publication: &REPORT, passage };
-    let (_, on) = transfer.published;
+    let (_, on) = transfer.published_left();
     let slow = Claim {
         statement: format!("Recording all leaves less than a third of the throughput {}", transfer.title),
         published: format!("{:.1} %", on * 100.0),
@@ -119,7 +161,28 @@ fn judged(setting: &Setting, measurements: &Measurements, transfer: &Transfer) -
         bound: Bound::AtMost(1.0 / 3.0),
         unit: Unit::Share,
     };
-    vec![slow.judge(&left(measurements, transfer, "all"), setting.lacks_processors(2))]
+    let mut all = vec![slow.judge(&left(measurements, transfer, "all"), setting.lacks_processors(2))];
+    for (kind, title) in IDENTIFIERS {
+        let dear = Claim {
+            statement: format!("A {title} for each packet takes a tenth of the throughput or more {}", transfer.title),
+            published: "20 %".to_owned(),
+            source: source("section 2.6.3, Figure 2.1"),
+            bound: Bound::AtMost(0.9),
+            unit: Unit::Share,
+        };
+        let left = measurements.ratios(&key(transfer, SUMMARY), &key(transfer, kind), WALL);
+        all.push(dear.judge(&left, setting.lacks_processors(2)));
+    }
+    let [first, second] = IDENTIFIERS.map(|(kind, _)| key(transfer, kind));
+    let alike = Claim {
+        statement: format!("UUIDs of versions 1 and 5 leave the same throughput {}, within a tenth", transfer.title),
+        published: "little difference".to_owned(),
+        source: source("section 2.6.3, Figure 2.1"),
+        bound: Bound::Between(0.9, 1.1),
+        unit: Unit::Fraction,
+    };
+    all.push(alike.judge(&measurements.ratios(&first, &second, WALL), setting.lacks_processors(2)));
+    all
 }
 
 fn figure(measurements: &Measurements) -> Figure {
@@ -131,7 +194,10 @@ fn figure(measurements: &Measurements) -> Figure {
     let published = BarSeries {
         name: "published, probes on".to_owned(),
         ink: Ink::dashed(3, 1),
-        bars: TRANSFERS.iter().map(|transfer| Bar { value: Some(transfer.published.1), ..Bar::default() }).collect(),
+        bars: TRANSFERS
+            .iter()
+            .map(|transfer| Bar { value: Some(transfer.published_left().1), ..Bar::default() })
+            .collect(),
     };
     Figure {
         id: "provenance-left".to_owned(),
@@ -150,18 +216,118 @@ fn figure(measurements: &Measurements) -> Figure {
     }
 }
 
-fn table(setting: &Setting, measurements: &Measurements) -> Table {
+/// The throughput of each repetition, in MiB/s.
+fn speeds(setting: &Setting, measurements: &Measurements, transfer: &Transfer, level: &str) -> Vec<f64> {
     let mebibytes = gibibytes(setting) * 1024.0;
+    measurements.values(&key(transfer, level), WALL).iter().map(|wall| mebibytes / wall).collect()
+}
+
+/// Figures 4.1 and 2.1, as cumulative distributions.
+fn distributions(setting: &Setting, measurements: &Measurements) -> Vec<Figure> {
+    let series = |transfer: &Transfer, (place, (level, title)): (usize, (&str, &str))| {
+        let mut found = speeds(setting, measurements, transfer, level);
+        found.sort_by(f64::total_cmp);
+        let count = found.len();
+        let share = |at: usize| (at + 1) as f64 / count as f64;
+        Series {
+            name: title.to_owned(),
+            key: None,
+            ink: Ink::solid(place),
+            is_step: true,
+            points: found.iter().enumerate().map(|(at, x)| Point { x: *x, y: share(at), interval: None }).collect(),
+        }
+    };
+    let figure = |transfer: &Transfer, id: &str, title: &str, what: &str, lines: &[(&str, &str)], caption: String| {
+        let series: Vec<Series> = lines.iter().copied().enumerate().map(|line| series(transfer, line)).collect();
+        let is_enough = series.iter().all(|series| series.points.len() >= LEAST_OF_DISTRIBUTION);
+        is_enough.then(|| Figure {
+            id: format!("provenance-{id}-{}", transfer.name),
+            title: format!("{title} {}", transfer.title),
+            subtitle: format!("share of the repetitions with at most so much, by {what}"),
+            caption,
+            chart: Chart::Plot(Plot {
+                x: Axis::new("Throughput, MiB/s", "mebibytes_per_s", Unit::Count),
+                y: Axis::new("Share of repetitions", "share", Unit::Share).from(0.0),
+                series,
+                interval: Along::X,
+                names_at_ends: false,
+                moments: Vec::new(),
+                reference: None,
+            }),
+        })
+    };
+    let by_level = |transfer: &Transfer| {
+        let published = SCENARIOS.iter().zip(transfer.published);
+        let published: Vec<String> = published.map(|(name, (mean, _))| format!("{mean} MiB/s ({name})")).collect();
+        let caption = format!("The means that were published are {}.", published.join(", "));
+        let lines = LEVELS.map(|level| (level, level));
+        figure(transfer, "distribution", "Figure 4.1: Throughput", "level of provenance", &lines, caption)
+    };
+    let by_identifier = |transfer: &Transfer| {
+        let lines = [&[(SUMMARY, "number")], &IDENTIFIERS[..]].concat();
+        let caption = "Published: UUIDs of both versions leave four fifths. Here a packet has a number; UUIDs are made beside it and dropped."
+            .to_owned();
+        figure(transfer, "identifiers", "Figure 2.1: Throughput", "what identifies a packet", &lines, caption)
+    };
+    let both = |transfer: &Transfer| {
+        [by_identifier(transfer), by_level(transfer)].into_iter().flatten().collect::<Vec<Figure>>()
+    };
+    TRANSFERS.iter().flat_map(both).collect()
+}
+
+/// Table 4.1 with ours beside it. Its coefficients of variation are means over standard deviations; here they are the reverse, as the term says.
+fn statistics(setting: &Setting, measurements: &Measurements) -> Table {
+    let cells = |mean: f64, variance: f64| {
+        let variation = shown(Unit::Share, variance.sqrt() / mean, None);
+        vec![format!("{mean:.1}"), format!("{variance:.2}"), variation]
+    };
+    let none = || vec!["–".to_owned(); 3];
+    let mut rows = Vec::new();
+    for transfer in &TRANSFERS {
+        let ours = |level: &str| {
+            let found = speeds(setting, measurements, transfer, level);
+            let mean = found.iter().sum::<f64>() / found.len() as f64;
+            let squares: f64 = found.iter().map(|value| (value - mean).powi(2)).sum();
+            if found.len() < 2 { none() } else { cells(mean, squares / (found.len() - 1) as f64) }
+        };
+        let published = |at: usize| cells(transfer.published[at].0, transfer.published[at].1);
+        let scenarios = [(0, Some(OFF)), (1, None), (2, None), (3, Some(OFF)), (4, Some("all"))];
+        for (at, level) in scenarios {
+            let names = vec![transfer.title.to_owned(), SCENARIOS[at].to_owned(), level.unwrap_or("–").to_owned()];
+            rows.push([names, published(at), level.map_or_else(none, ours)].concat());
+        }
+        for level in &LEVELS[1..3] {
+            let names = vec![transfer.title.to_owned(), "–".to_owned(), (*level).to_owned()];
+            rows.push([names, none(), ours(level)].concat());
+        }
+    }
+    Table {
+        title: "Table 4.1: throughput in MiB/s. Gnomon has its probes compiled in, so its runs without a record stand for two scenarios".to_owned(),
+        header: words(&[
+            "Transfer",
+            "Scenario",
+            "Level here",
+            "Published mean",
+            "variance",
+            "variation",
+            "Mean here",
+            "variance",
+            "variation",
+        ]),
+        rows,
+        text_columns: 3,
+    }
+}
+
+fn table(setting: &Setting, measurements: &Measurements) -> Table {
     let mut rows = Vec::new();
     for transfer in &TRANSFERS {
         for level in LEVELS {
-            let speeds: Vec<f64> =
-                measurements.values(&key(transfer, level), WALL).iter().map(|wall| mebibytes / wall).collect();
-            let speed = Estimate::of(&speeds)
+            let speed = Estimate::of(&speeds(setting, measurements, transfer, level))
                 .map_or_else(|| "–".to_owned(), |found| shown(Unit::Count, found.mean, found.error));
             let share = Estimate::of(&left(measurements, transfer, level));
             let share = share.map_or_else(|| "–".to_owned(), |found| shown(Unit::Share, found.mean, found.error));
-            let (off, on) = transfer.published;
+            let (off, on) = transfer.published_left();
             let published = match level {
                 OFF => format!("{:.1} % (compiled in, off)", off * 100.0),
                 "all" => format!("{:.1} % (on)", on * 100.0),
@@ -175,5 +341,50 @@ fn table(setting: &Setting, measurements: &Measurements) -> Table {
         header: words(&["Transfer", "Level", "MiB/s by wall time", "Left", "Published"]),
         rows,
         text_columns: 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reading::tests::stats;
+
+    #[test]
+    fn the_published_table_stands_beside_ours() {
+        let setting = Setting::tried(Size::Small, &[]);
+        let mut all = Measurements::new(cases(&setting), &setting);
+        for measured in all.cases_mut() {
+            (1..=4).for_each(|repetition| measured.add(repetition, &stats(f64::from(repetition), 1)));
+        }
+        assert_eq!(findings(&setting, &all).figures.len(), 1, "four are no distribution");
+        for measured in all.cases_mut() {
+            measured.add(5, &stats(5.0, 1));
+        }
+        let found = findings(&setting, &all);
+        assert_eq!((found.figures.len(), found.tables.len()), (5, 2));
+        assert_eq!(found.judgements.len(), 8);
+        let rows = &found.tables[1].rows;
+        assert_eq!(rows.len(), 14);
+        // 4,096 MiB in 1, 2, 3, 4 and 5 s.
+        let expected = [
+            "over loopback",
+            "5: probes on",
+            "all",
+            "83.9",
+            "6.54",
+            "3.05\u{a0}%",
+            "1870.5",
+            "1765335.95",
+            "71.0\u{a0}%",
+        ];
+        assert_eq!(rows[4], expected);
+        assert_eq!(rows[1][6..], ["–", "–", "–"]);
+    }
+
+    #[test]
+    fn what_was_left_follows_from_the_published_table() {
+        let left = TRANSFERS.map(|transfer| transfer.published_left());
+        let rounded = left.map(|(off, on)| ((off * 100.0).round(), (on * 1000.0).round()));
+        assert_eq!(rounded, [(27.0, 28.0), (19.0, 153.0)]);
     }
 }

@@ -18,6 +18,7 @@ pub use histogram::bin_of;
 pub use sending::{Made, Written};
 
 use crate::choices::Call;
+use crate::identifier::Identifiers;
 use crate::level::Level;
 use crate::rows::Rows;
 use crate::table::tell;
@@ -63,6 +64,7 @@ impl Default for Caller {
 #[derive(Debug)]
 pub struct Trace {
     level: Level,
+    identifiers: Identifiers,
     host: u64,
     rows: Rows,
     next_row: u64,
@@ -101,6 +103,7 @@ impl Trace {
     pub fn new(host: HostId, level: Level) -> Trace {
         Trace {
             level,
+            identifiers: Identifiers::Number,
             host: host.0.into(),
             rows: Rows::default(),
             next_row: first_number(host),
@@ -123,6 +126,11 @@ impl Trace {
             second: 0,
             clock: None,
         }
+    }
+
+    /// Packets that are made from now on are identified by this, too.
+    pub fn identify_by(&mut self, identifiers: Identifiers) {
+        self.identifiers = identifiers;
     }
 
     /// Exchanges the rows that are filled for others: a worker lends its own while it executes the host.

@@ -132,6 +132,7 @@ impl Trace {
     /// The stack has made a packet or a train for `eth0`; what is told of its bytes' writes, and which packet carried the first before.
     pub fn made(&mut self, now: SimTime, made: Made, written: Written, copy_of: u64) {
         let bytes = made.bytes();
+        self.identifiers.make(self.host, now, made.number, made.segments());
         let queue_bytes = self.waiting_bytes;
         self.waiting_bytes += bytes;
         self.waiting.push_back(Waiting { made, at: now, queue_bytes, written, copy_of });
@@ -140,6 +141,7 @@ impl Trace {
     /// The stack has made packets that go round the loopback interface, which takes no time.
     pub fn looped(&mut self, now: SimTime, made: Made, written: Written, copy_of: u64) {
         self.advance(now);
+        self.identifiers.make(self.host, now, made.number, made.segments());
         let waiting = Waiting { made, at: now, queue_bytes: 0, written, copy_of };
         self.tell_sent(&waiting, self.host, now, 0, SentFate::Looped);
     }
