@@ -367,6 +367,9 @@ impl Children {
         if let Experiment::Profiled { rules, .. } = &task.case.experiment {
             stats["profile"] = profile(data, task.lab, rules).map_err(Failure::Run)?;
         }
+        if let Experiment::Printed { host, .. } = &task.case.experiment {
+            stats["printed"] = printed(data, host).map_err(Failure::Run)?;
+        }
         Ok(stats)
     }
 
@@ -422,7 +425,9 @@ impl Children {
         match experiment {
             Experiment::NativeSockets { .. } => Err(Failure::Run("sockets have no experiment".to_owned())),
             Experiment::File(text) => written(&self.output, text),
-            Experiment::Profiled { experiment, .. } => self.experiment(task, experiment),
+            Experiment::Profiled { experiment, .. } | Experiment::Printed { experiment, .. } => {
+                self.experiment(task, experiment)
+            }
             Experiment::Python { packages, programs, text } => {
                 let python = self.python(task, packages)?;
                 // A folder of their own: Python lists it, so what else lies there would be part of the experiment.
@@ -624,6 +629,25 @@ fn profile(data: &Path, lab: &Lab, rules: &str) -> Result<Value, String> {
         "kernel_ns": found.kernel_ns,
         "engine_ns": found.engine_ns,
     }))
+}
+
+/// The objects of JSON that a host's programs printed, a line for each, by the names of their outputs.
+fn printed(data: &Path, host: &str) -> Result<Value, String> {
+    let folder = data.join("hosts").join(host);
+    let told = |path: &Path, error: &dyn std::fmt::Display| format!("'{}': {error}", path.display());
+    let entries = fs::read_dir(&folder).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
+    let entries = entries.map_err(|error| told(&folder, &error))?;
+    let mut outputs: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
+    outputs.retain(|path| path.extension().is_some_and(|extension| extension == "stdout"));
+    outputs.sort();
+    let mut objects: Vec<Value> = Vec::new();
+    for path in outputs {
+        let text = fs::read_to_string(&path).map_err(|error| told(&path, &error))?;
+        for line in text.lines().filter(|line| line.starts_with('{')) {
+            objects.push(serde_json::from_str(line).map_err(|error| told(&path, &error))?);
+        }
+    }
+    Ok(Value::from(objects))
 }
 
 /// Seconds of a relay's statistics that are put together.

@@ -106,6 +106,8 @@ pub enum Experiment {
     Python { packages: &'static Packages, programs: &'static [Program], text: String },
     /// One of the others, of whose profile counts how long groups of functions took, by these rules.
     Profiled { experiment: Box<Experiment>, rules: String },
+    /// One of the others, of whose run the objects of JSON count that a host's programs print, a line for each.
+    Printed { experiment: Box<Experiment>, host: &'static str },
     /// The same again, whose programs run on this machine's own kernel, in real time.
     NativeVictim { name: String, options: Vec<String>, relay: &'static str },
     /// So many sockets of this machine's own kernel, opened by `gnomon-traffic sockets`.
@@ -183,7 +185,9 @@ impl Experiment {
             | Experiment::Downloads { .. }
             | Experiment::Victim { .. }
             | Experiment::NativeVictim { .. } => true,
-            Experiment::Profiled { experiment, .. } => experiment.may_end_otherwise(),
+            Experiment::Profiled { experiment, .. } | Experiment::Printed { experiment, .. } => {
+                experiment.may_end_otherwise()
+            }
         }
     }
 
@@ -191,7 +195,9 @@ impl Experiment {
     pub fn is_seeded_by_run(&self) -> bool {
         match self {
             Experiment::Python { .. } => true,
-            Experiment::Profiled { experiment, .. } => experiment.is_seeded_by_run(),
+            Experiment::Profiled { experiment, .. } | Experiment::Printed { experiment, .. } => {
+                experiment.is_seeded_by_run()
+            }
             _ => false,
         }
     }
@@ -213,6 +219,7 @@ impl Experiment {
             Experiment::Profiled { experiment, rules } => {
                 hexadecimal(&format!("{}\n{rules}", experiment.fingerprint()))
             }
+            Experiment::Printed { experiment, host } => hexadecimal(&format!("{}\n{host}", experiment.fingerprint())),
         }
     }
 }

@@ -32,6 +32,8 @@ pub struct Reading {
     /// What Gnomon itself took for each call of programs, in seconds; and programs, Gnomon for programs, the engine.
     pub calls: BTreeMap<String, f64>,
     pub parts: [f64; 3],
+    /// Where the output of a host counts: the objects that its programs printed, in their order.
+    pub printed: Vec<Value>,
     /// Where a kernel's sockets count, by their number; and why there were no more, if there could have been.
     pub sockets: Vec<Sockets>,
     pub socket_limit: Option<String>,
@@ -175,6 +177,7 @@ impl Reading {
         let calls = rows("calls").map(|row| (text(&row[0]), seconds(&row[1]))).collect();
         let parts = ["programs_ns", "kernel_ns", "engine_ns"].map(|name| seconds(&profile[name]));
         let victim = stats["victim"].as_array().into_iter().flatten().filter_map(Moment::of).collect();
+        let printed = stats["printed"].as_array().cloned().unwrap_or_default();
         let sockets = stats["sockets"].as_array().into_iter().flatten().filter_map(Sockets::of).collect();
         let socket_limit = stats["socket_limit"].as_str().map(str::to_owned);
         let stats = &stats["gnomon"];
@@ -210,6 +213,7 @@ impl Reading {
             profile: groups,
             calls,
             parts,
+            printed,
             sockets,
             socket_limit,
         })
