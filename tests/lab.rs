@@ -207,25 +207,45 @@ fn onion_routing_is_profiled_by_role_and_hops() {
         "id=\"onion-profile-pies-ipv8-3\"",
         "Stokkink",
         "gain of pipelining",
+        "id=\"onion-profile-functions-2\"",
         "guard exits",
     ] {
         assert!(page.contains(text), "{text}");
     }
+    let kept = |case: &str| -> serde_json::Value {
+        serde_json::from_str(&read(&folder.join(format!("results/onion-profile/runs/{case}-1.json")))).unwrap()
+    };
     for case in ["ipv8-2", "ipv8-3", "ipv8-3-rust"] {
-        let kept: serde_json::Value =
-            serde_json::from_str(&read(&folder.join(format!("results/onion-profile/runs/{case}-1.json")))).unwrap();
+        let kept = kept(case);
         let groups = kept["stats"]["profile"]["groups"].as_array().unwrap();
-        let seconds = |role: &str, hops: &str, group: &str| -> f64 {
-            let fits = |row: &&serde_json::Value| row[0] == role && row[1] == hops && row[2] == group;
+        let seconds = |role: &str, hops: &str, names: &[&str]| -> f64 {
+            let is_named = |row: &serde_json::Value| names.iter().any(|name| row[2] == *name);
+            let fits = |row: &&serde_json::Value| row[0] == role && row[1] == hops && is_named(row);
             groups.iter().filter(fits).map(|row| row[3].as_f64().unwrap()).sum::<f64>() / 1e9
         };
         for hops in ["0", "1", "2", "3"] {
-            assert!(seconds("seeder", hops, "other") > 0.0, "{case}, {hops} hops: {groups:?}");
+            assert!(seconds("seeder", hops, &["other"]) > 0.0, "{case}, {hops} hops: {groups:?}");
         }
         if case != "ipv8-3-rust" {
             for (role, hops) in [("seeder", "0"), ("seeder", "3"), ("relay", "2"), ("exit", "1")] {
-                assert!(seconds(role, hops, "crypto") > 0.0, "{case}, {role}, {hops} hops: {groups:?}");
+                let ciphers = ["encrypt_str", "decrypt_str"];
+                assert!(seconds(role, hops, &ciphers) > 0.0, "{case}, {role}, {hops} hops: {groups:?}");
             }
+        }
+    }
+    let printed = |case: &str| kept(case)["stats"]["printed"].as_array().expect("objects").clone();
+    for case in ["ipv8-2-calls", "ipv8-3-calls"] {
+        let printed = printed(case);
+        let calls = |role: &str, hops: u32, function: &str| {
+            let fits =
+                |row: &&serde_json::Value| row["role"] == role && row["hops"] == hops && row["function"] == function;
+            printed.iter().find(fits).and_then(|row| row["calls"].as_f64())
+        };
+        // A layer of encryption for each hop, of which each host removes one.
+        for hops in 1..=3 {
+            assert_eq!(calls("seeder", hops, "encrypt_str"), Some(f64::from(hops)), "{case}: {printed:?}");
+            assert_eq!(calls("relay", hops, "relay_packet"), Some(f64::from(hops - 1)), "{case}: {printed:?}");
+            assert_eq!(calls("exit", hops, "decrypt_str"), Some(1.0), "{case}: {printed:?}");
         }
     }
 }

@@ -205,7 +205,8 @@ async def main(role, *arguments):
 
 # How many arguments each role takes, at least.
 NEEDED = {"tracker": 0, "relay": 0, "exit": 0, "sink": 1, "seeder": 3, "counted": 3}
-if len(sys.argv) < 2 or len(sys.argv) - 2 < NEEDED.get(sys.argv[1], sys.maxsize):
-    sys.exit(__doc__)
-asyncio.run(main(*sys.argv[1:]))
-print("done", flush=True)
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or len(sys.argv) - 2 < NEEDED.get(sys.argv[1], sys.maxsize):
+        sys.exit(__doc__)
+    asyncio.run(main(*sys.argv[1:]))
+    print("done", flush=True)

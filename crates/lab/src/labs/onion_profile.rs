@@ -1,4 +1,9 @@
 //! `onion-profile`: where onion routing takes processor time, by role and number of hops.
+//!
+//! This file has the profiles by groups of functions. `functions` has their shares by function, `calls` how often each is called.
+
+mod calls;
+mod functions;
 
 use super::{Findings, Lab, bar, point, words};
 use crate::case::{Case, Experiment, PARALLELISM, Packages, Program, Setting, Size};
@@ -25,7 +30,7 @@ pub const LAB: Lab = Lab {
     measured: "Eight hosts (seeder, four relays, exit, sink, tracker) with pyipv8, which Tribler's tunnels have become: 2.14 with libsodium, 3.2 in Python, 3.2 with its \
                endpoint in Rust. They find each other by IPv8's own introductions; the seeder then sends packets through a circuit of each length. Gnomon's profiler \
                samples all hosts from outside; the groups are those of the publication ('gnomon profile --rules ipv8'), and what a function calls is its own. \
-               Beside them a small Tor network, by 'gnomon profile --rules tor'.",
+               Beside them a small Tor network, by 'gnomon profile --rules tor'. In runs of their own: how often each function is called, by the interpreter's profiler.",
     figures: &[],
     cases,
     findings,
@@ -51,7 +56,7 @@ struct Variant {
     packages: &'static Packages,
     /// Of the peers' environment.
     environment: &'static str,
-    /// Groups before the supplied ones.
+    /// Groups before the supplied ones, a line for each.
     groups: &'static str,
     /// Whether functions have names, so that there are groups.
     has_groups: bool,
@@ -79,7 +84,7 @@ const VARIANTS: [Variant; 3] = [
         title: "pyipv8 3.2, Rust",
         packages: &IPV8_3,
         environment: "ENDPOINT: rust",
-        groups: "groups:\n- { name: other, module: \"_rust*\" }\n",
+        groups: "- { name: other, module: \"_rust*\" }\n",
         has_groups: false,
     },
 ];
@@ -93,6 +98,8 @@ const CRYPTO: &str = "crypto";
 const NETWORKING: &str = "networking";
 const OTHER: &str = "other";
 const GROUPS: [&str; 3] = [CRYPTO, NETWORKING, OTHER];
+/// How many there are, beside the exit.
+const RELAYS: u32 = 4;
 const SEEDER: &str = "seeder";
 const RELAY: &str = "relay";
 const EXIT: &str = "exit";
@@ -142,6 +149,36 @@ const COUNTED_S: f64 = 0.2;
 /// When the seeder starts, in seconds.
 const SEEDER_START_S: u32 = 3;
 
+/// A host of an experiment, with one program in Python.
+struct Host<'a> {
+    name: &'a str,
+    program: &'a Program,
+    arguments: &'a str,
+    start_s: u32,
+    /// Of the program.
+    environment: &'a str,
+    /// Of the host, as a file writes them.
+    options: &'a str,
+    /// How the program is to end.
+    state: &'a str,
+}
+
+const RUNNING: &str = "running";
+const ENDED: &str = "{ exited: 0 }";
+
+impl Host<'_> {
+    fn write(&self, text: &mut String) {
+        let Host { name, program, arguments, start_s, environment, options, state } = self;
+        let options = if options.is_empty() { String::new() } else { format!("host_options: {{ {options} }}, ") };
+        let _ = writeln!(
+            text,
+            "  {name}: {{ network_node_id: 0, {options}processes: [{{ path: \"{{python}}\", args: [\"{{programs}}/{}\", {arguments}], start_time: {start_s} s, \
+             environment: {{ {environment}, PYTHONDONTWRITEBYTECODE: \"1\" }}, expected_final_state: {state} }}] }}",
+            program.file
+        );
+    }
+}
+
 /// What the seeder does, and how many packets come to the sink.
 struct Task {
     arguments: String,
@@ -177,25 +214,23 @@ impl Task {
 fn text_of(variant: &Variant, task: &Task) -> String {
     let about = format!("tunnels of {} between a seeder and a sink", variant.title);
     let mut text = experiment::beginning(&about, task.stop_s, "10 ms");
-    let mut host = |name: &str, role: &str, start: u32, state: &str| {
-        let _ = writeln!(
-            text,
-            "  {name}: {{ network_node_id: 0, processes: [{{ path: \"{{python}}\", args: [\"{{programs}}/{}\", {role}], start_time: {start} s, \
-             environment: {{ {}{}, PYTHONDONTWRITEBYTECODE: \"1\" }}, expected_final_state: {state} }}] }}",
-            PEER.file, variant.environment, task.environment
-        );
+    let environment = format!("{}{}", variant.environment, task.environment);
+    let mut host = |name: &str, arguments: &str, start_s: u32, state: &str| {
+        Host { name, program: &PEER, arguments, start_s, environment: &environment, options: "", state }
+            .write(&mut text);
     };
-    host("tracker", "tracker", 1, "running");
-    (1..=4).for_each(|number| host(&format!("relay{number}"), RELAY, 2, "running"));
-    host("exit", EXIT, 2, "running");
-    host("sink", &format!("sink, \"{}\"", task.arrivals), 2, "{ exited: 0 }");
-    host(SEEDER, &task.arguments, SEEDER_START_S, "{ exited: 0 }");
+    host("tracker", "tracker", 1, RUNNING);
+    (1..=RELAYS).for_each(|number| host(&format!("relay{number}"), RELAY, 2, RUNNING));
+    host("exit", EXIT, 2, RUNNING);
+    host("sink", &format!("sink, \"{}\"", task.arrivals), 2, ENDED);
+    host(SEEDER, &task.arguments, SEEDER_START_S, ENDED);
     text
 }
 
-/// The published groups, and a phase for each number of hops.
+/// The published functions and groups, and a phase for each number of hops.
 fn rules(variant: &Variant, circuits: &[u32]) -> String {
-    let mut text = format!("use: ipv8\n{}phases:\n", variant.groups);
+    let functions = if variant.has_groups { functions::rules() } else { String::new() };
+    let mut text = format!("use: ipv8\ngroups:\n{functions}{}phases:\n", variant.groups);
     for (index, hops) in circuits.iter().enumerate() {
         let line = |what: &str| format!("{{ host: {SEEDER}, line: \"circuit {} of {hops} hops {what}\" }}", index + 1);
         let _ = writeln!(text, "- {{ name: \"{hops}\", from: {}, until: {} }}", line("begins"), line("ends"));
@@ -248,7 +283,9 @@ fn cases(setting: &Setting) -> Vec<Case> {
         options: options("1000"),
         memory_bytes: 1 << 30,
     };
-    VARIANTS.iter().map(timed).chain([tor]).chain(VARIANTS.iter().filter(is_counted).map(counted)).collect()
+    let timed_and_counted =
+        VARIANTS.iter().map(timed).chain([tor]).chain(VARIANTS.iter().filter(is_counted).map(counted));
+    timed_and_counted.chain(calls::cases(setting)).collect()
 }
 
 /// Of the case in which a variant's instructions are counted.
@@ -261,9 +298,15 @@ fn instructions(reading: &Reading, role: &str, hops: u32) -> f64 {
     whole(reading, role, hops) * 1e9 / (f64::from(COUNTED_PACKETS) * passages(role, hops))
 }
 
-/// Seconds that a group took in hosts of a role, while circuits had so many hops.
+/// Seconds that a group took in hosts of a role, while circuits had so many hops, with the functions that have names.
 fn seconds(reading: &Reading, role: &str, hops: u32, group: &str) -> f64 {
-    reading.profile.get(&[role, &hops.to_string(), group].map(str::to_owned)).copied().unwrap_or(0.0)
+    let functions = functions::of_group(group).map(|name| named(reading, role, hops, name));
+    named(reading, role, hops, group) + functions.sum::<f64>()
+}
+
+/// Seconds of what the rules call so.
+fn named(reading: &Reading, role: &str, hops: u32, name: &str) -> f64 {
+    reading.profile.get(&[role, &hops.to_string(), name].map(str::to_owned)).copied().unwrap_or(0.0)
 }
 
 /// Seconds in the tunnels' code.
@@ -315,6 +358,24 @@ fn findings(setting: &Setting, measurements: &Measurements) -> Findings {
         figures: study.shares().into_iter().chain([study.totals()]).collect(),
         tables: vec![study.published(), study.by_role(), study.counted(), study.tor(), study.calls()],
     }
+    .and(functions::findings(measurements))
+    .and(calls::findings(setting, measurements))
+}
+
+/// Why no verdict is given on what the smallest size measures.
+fn too_few(setting: &Setting) -> Option<String> {
+    (setting.size == Size::Smallest).then(|| "too few packets: --size small".to_owned())
+}
+
+/// What the publication says.
+fn claim(statement: String, published: &str, passage: &'static str, bound: Bound, unit: Unit) -> Claim {
+    Claim { statement, published: published.to_owned(), source: Source { publication: &PAPER, passage }, bound, unit }
+}
+
+/// A cell with the mean and interval of a case's runs.
+fn shown_of(measurements: &Measurements, unit: Unit, key: &str, of: impl Fn(&Reading) -> f64) -> String {
+    let found = Estimate::of(&each(measurements, key, of)).filter(|found| found.mean.is_finite());
+    found.map_or_else(|| "–".to_owned(), |found| shown(unit, found.mean, found.error))
 }
 
 struct Study<'a> {
@@ -324,19 +385,11 @@ struct Study<'a> {
 
 impl Study<'_> {
     fn shown(&self, unit: Unit, key: &str, of: impl Fn(&Reading) -> f64) -> String {
-        let found = Estimate::of(&each(self.measurements, key, of)).filter(|found| found.mean.is_finite());
-        found.map_or_else(|| "–".to_owned(), |found| shown(unit, found.mean, found.error))
+        shown_of(self.measurements, unit, key, of)
     }
 
     fn judgements(&self) -> Vec<Judgement> {
-        let too_few = (self.setting.size == Size::Smallest).then(|| "too few packets: --size small".to_owned());
-        let claim = |statement: String, published: &str, passage, bound, unit| Claim {
-            statement,
-            published: published.to_owned(),
-            source: Source { publication: &PAPER, passage },
-            bound,
-            unit,
-        };
+        let too_few = too_few(self.setting);
         let mut all = Vec::new();
         for variant in &VARIANTS {
             let title = variant.title;
@@ -715,7 +768,7 @@ mod tests {
             "confirmed",
             "each packet takes as many in each run of these"
         );
-        assert_eq!(found.figures.len(), 5);
+        assert_eq!(found.figures.len(), 8);
     }
 
     #[test]
