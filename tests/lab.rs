@@ -192,7 +192,8 @@ fn phold_keeps_its_messages_and_is_the_same_on_any_workers() {
     assert!(most > 2 * handled / HOSTS as u64, "{counts:?}");
 }
 
-/// Tunnels of pyipv8, which comes from PyPI: every packet arrives, in each version, and each role has its groups of functions.
+/// Tunnels of pyipv8, which comes from PyPI: every packet arrives, in each version, and each role has its groups of functions. LibTorrent
+/// downloads through them.
 #[test]
 fn onion_routing_is_profiled_by_role_and_hops() {
     let folder = folder("lab-onion-profile");
@@ -208,6 +209,7 @@ fn onion_routing_is_profiled_by_role_and_hops() {
         "Stokkink",
         "gain of pipelining",
         "id=\"onion-profile-functions-2\"",
+        "id=\"onion-profile-torrent\"",
         "guard exits",
     ] {
         assert!(page.contains(text), "{text}");
@@ -247,5 +249,12 @@ fn onion_routing_is_profiled_by_role_and_hops() {
             assert_eq!(calls("relay", hops, "relay_packet"), Some(f64::from(hops - 1)), "{case}: {printed:?}");
             assert_eq!(calls("exit", hops, "decrypt_str"), Some(1.0), "{case}: {printed:?}");
         }
+    }
+    for (case, loses) in [("torrent", false), ("torrent-loss", true)] {
+        let printed = printed(case);
+        let lengths: Vec<&str> = printed.iter().filter_map(|row| row["hops"].as_str()).collect();
+        assert_eq!(lengths, ["direct", "0", "1", "2", "3"], "{case}: {printed:?}");
+        assert!(printed.iter().skip(1).all(|row| row["received"].as_u64() > Some(0)), "not by the tunnel: {printed:?}");
+        assert_eq!(printed.iter().any(|row| row["lost"].as_u64() > Some(0)), loses, "{case}: {printed:?}");
     }
 }

@@ -29,6 +29,12 @@ pub fn sockets(count: u64) -> String {
 
 /// An experiment up to its hosts, which are all equally far from each other, at node 0. `stop` is in simulated seconds.
 pub fn beginning(about: &str, stop: u32, latency: &str) -> String {
+    lossy(about, stop, latency, 0.0)
+}
+
+/// The same, of whose packets a share is lost between any two hosts.
+pub fn lossy(about: &str, stop: u32, latency: &str, loss: f64) -> String {
+    let loss = if loss > 0.0 { format!(" packet_loss {loss}") } else { String::new() };
     format!(
         "# Made by gnomon lab: {about}.
 general: {{ stop_time: {stop} s, heartbeat_interval: null }}
@@ -38,7 +44,7 @@ network:
     inline: |
       graph [
         node [ id 0 host_bandwidth_down \"1 Gbit\" host_bandwidth_up \"1 Gbit\" ]
-        edge [ source 0 target 0 latency \"{latency}\" ]
+        edge [ source 0 target 0 latency \"{latency}\"{loss} ]
       ]
 hosts:
 "

@@ -1,9 +1,11 @@
 //! `onion-profile`: where onion routing takes processor time, by role and number of hops.
 //!
-//! This file has the profiles by groups of functions. `functions` has their shares by function, `calls` how often each is called.
+//! This file has the profiles by groups of functions. `functions` has their shares by function, `calls` how often each is called,
+//! `torrent` the throughput of downloads.
 
 mod calls;
 mod functions;
+mod torrent;
 
 use super::{Findings, Lab, bar, point, words};
 use crate::case::{Case, Experiment, PARALLELISM, Packages, Program, Setting, Size};
@@ -30,7 +32,8 @@ pub const LAB: Lab = Lab {
     measured: "Eight hosts (seeder, four relays, exit, sink, tracker) with pyipv8, which Tribler's tunnels have become: 2.14 with libsodium, 3.2 in Python, 3.2 with its \
                endpoint in Rust. They find each other by IPv8's own introductions; the seeder then sends packets through a circuit of each length. Gnomon's profiler \
                samples all hosts from outside; the groups are those of the publication ('gnomon profile --rules ipv8'), and what a function calls is its own. \
-               Beside them a small Tor network, by 'gnomon profile --rules tor'. In runs of their own: how often each function is called, by the interpreter's profiler.",
+               Beside them a small Tor network, by 'gnomon profile --rules tor'. In runs of their own: how often each function is called, by the interpreter's profiler; downloads by \
+               LibTorrent through circuits of each length, with and without loss.",
     figures: &[],
     cases,
     findings,
@@ -47,7 +50,9 @@ const PEER: Program = Program { file: "ipv8_peer.py", text: include_str!("../../
 /// Cryptography's older interface, which pyipv8 2.14 uses, is gone from later versions.
 const IPV8_2: Packages =
     Packages { name: "ipv8-2.14", requirements: "pyipv8==2.14.0\nlibnacl==2.1.0\ncryptography==42.0.8\n" };
-const IPV8_3: Packages = Packages { name: "ipv8-3.2", requirements: "pyipv8==3.2.1\nipv8-rust-tunnels==0.1.53\n" };
+/// With LibTorrent, for downloads.
+const IPV8_3: Packages =
+    Packages { name: "ipv8-3.2", requirements: "pyipv8==3.2.1\nipv8-rust-tunnels==0.1.53\nlibtorrent==2.1.1\n" };
 
 /// What is profiled.
 struct Variant {
@@ -285,7 +290,7 @@ fn cases(setting: &Setting) -> Vec<Case> {
     };
     let timed_and_counted =
         VARIANTS.iter().map(timed).chain([tor]).chain(VARIANTS.iter().filter(is_counted).map(counted));
-    timed_and_counted.chain(calls::cases(setting)).collect()
+    timed_and_counted.chain(calls::cases(setting)).chain(torrent::cases(setting)).collect()
 }
 
 /// Of the case in which a variant's instructions are counted.
@@ -360,6 +365,7 @@ fn findings(setting: &Setting, measurements: &Measurements) -> Findings {
     }
     .and(functions::findings(measurements))
     .and(calls::findings(setting, measurements))
+    .and(torrent::findings(setting, measurements))
 }
 
 /// Why no verdict is given on what the smallest size measures.
@@ -768,7 +774,7 @@ mod tests {
             "confirmed",
             "each packet takes as many in each run of these"
         );
-        assert_eq!(found.figures.len(), 8);
+        assert_eq!(found.figures.len(), 9);
     }
 
     #[test]
