@@ -4,7 +4,7 @@ mod common;
 
 use base::wall::WallClock;
 use common::{capture, digest, folder, gnomon, read, run_well};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -193,7 +193,7 @@ fn phold_keeps_its_messages_and_is_the_same_on_any_workers() {
 }
 
 /// Tunnels of pyipv8, which comes from PyPI: every packet arrives, in each version, and each role has its groups of functions. LibTorrent
-/// downloads through them.
+/// downloads through them, and the improvements change what they say they change.
 #[test]
 fn onion_routing_is_profiled_by_role_and_hops() {
     let folder = folder("lab-onion-profile");
@@ -210,6 +210,7 @@ fn onion_routing_is_profiled_by_role_and_hops() {
         "gain of pipelining",
         "id=\"onion-profile-functions-2\"",
         "id=\"onion-profile-torrent\"",
+        "id=\"onion-profile-improvements\"",
         "guard exits",
     ] {
         assert!(page.contains(text), "{text}");
@@ -256,5 +257,10 @@ fn onion_routing_is_profiled_by_role_and_hops() {
         assert_eq!(lengths, ["direct", "0", "1", "2", "3"], "{case}: {printed:?}");
         assert!(printed.iter().skip(1).all(|row| row["received"].as_u64() > Some(0)), "not by the tunnel: {printed:?}");
         assert_eq!(printed.iter().any(|row| row["lost"].as_u64() > Some(0)), loses, "{case}: {printed:?}");
+    }
+    for (case, lengths) in [("improved-seeder", 2), ("improved-exit", 1)] {
+        let modes: Vec<String> = printed(case).iter().map(|row| row["mode"].to_string()).collect();
+        assert_eq!(modes.iter().collect::<BTreeSet<_>>().len(), 4, "{case}: {modes:?}");
+        assert_eq!(modes.len(), 4 * lengths, "{case}: {modes:?}");
     }
 }

@@ -1,10 +1,11 @@
 //! `onion-profile`: where onion routing takes processor time, by role and number of hops.
 //!
 //! This file has the profiles by groups of functions. `functions` has their shares by function, `calls` how often each is called,
-//! `torrent` the throughput of downloads.
+//! `torrent` the throughput of downloads, and `improvements` what the publication proposes.
 
 mod calls;
 mod functions;
+mod improvements;
 mod torrent;
 
 use super::{Findings, Lab, bar, point, words};
@@ -33,7 +34,7 @@ pub const LAB: Lab = Lab {
                endpoint in Rust. They find each other by IPv8's own introductions; the seeder then sends packets through a circuit of each length. Gnomon's profiler \
                samples all hosts from outside; the groups are those of the publication ('gnomon profile --rules ipv8'), and what a function calls is its own. \
                Beside them a small Tor network, by 'gnomon profile --rules tor'. In runs of their own: how often each function is called, by the interpreter's profiler; downloads by \
-               LibTorrent through circuits of each length, with and without loss.",
+               LibTorrent through circuits of each length, with and without loss; and the publication's two improvements, built into pyipv8 3.2 while it runs.",
     figures: &[],
     cases,
     findings,
@@ -290,7 +291,11 @@ fn cases(setting: &Setting) -> Vec<Case> {
     };
     let timed_and_counted =
         VARIANTS.iter().map(timed).chain([tor]).chain(VARIANTS.iter().filter(is_counted).map(counted));
-    timed_and_counted.chain(calls::cases(setting)).chain(torrent::cases(setting)).collect()
+    timed_and_counted
+        .chain(calls::cases(setting))
+        .chain(torrent::cases(setting))
+        .chain(improvements::cases(setting))
+        .collect()
 }
 
 /// Of the case in which a variant's instructions are counted.
@@ -366,6 +371,7 @@ fn findings(setting: &Setting, measurements: &Measurements) -> Findings {
     .and(functions::findings(measurements))
     .and(calls::findings(setting, measurements))
     .and(torrent::findings(setting, measurements))
+    .and(improvements::findings(setting, measurements))
 }
 
 /// Why no verdict is given on what the smallest size measures.
@@ -774,7 +780,7 @@ mod tests {
             "confirmed",
             "each packet takes as many in each run of these"
         );
-        assert_eq!(found.figures.len(), 9);
+        assert_eq!(found.figures.len(), 10);
     }
 
     #[test]
