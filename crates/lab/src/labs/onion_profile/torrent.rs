@@ -105,8 +105,8 @@ pub fn findings(setting: &Setting, measurements: &Measurements) -> Findings {
         notes: vec![format!(
             "Downloads are of {} bytes by libtorrent 2.1.1 (uTP) with pyipv8 3.2, one after the other; hosts are 10 ms from each other, on lines of 1 Gbit/s. The downloader’s \
              LibTorrent uses a SOCKS5 proxy in its process, which sends into the circuit; the seed is outside of it. Computing takes no simulated time there, so that the \
-             network and uTP alone limit the throughput and each seed of a run gives the same numbers again. A packet of uTP that comes out of the exit is longer than a line \
-             carries once it has the tunnel’s headers, and travels in two fragments. The numbers of Figure 1 are not printed.",
+             network and uTP alone limit the throughput and each seed of a run gives the same numbers again. Most of uTP’s packets are longer than a line \
+             carries once they have the tunnel’s headers, and travel there in two fragments. The numbers of Figure 1 are not printed.",
             bytes(setting)
         )],
         judgements: LOSSES.iter().map(judge).collect(),
