@@ -139,7 +139,7 @@ fn figure(measurements: &Measurements) -> Figure {
             series: series.into_iter().filter(|series| !series.points.is_empty()).collect(),
             interval: Along::Y,
             names_at_ends: false,
-            moment: None,
+            moments: Vec::new(),
             reference: None,
         }),
     }
