@@ -96,23 +96,23 @@ fn a_traced_run_has_each_packet_in_its_log() {
 }
 
 #[test]
-fn a_run_with_one_worker_foretells_its_time_with_more() {
+fn a_run_with_one_worker_estimates_its_time_with_more() {
     let folder = folder("accounting-forecast");
     fs::write(folder.join("phold.yaml"), phold(20, 50)).expect("a file");
     run_well(&folder, "phold.yaml", &["-d", "one", "--parallelism", "1", "--forecast"]);
     let stats = &stats(&folder.join("one"))["gnomon"];
-    let foretold: Vec<(u64, u64)> = stats["forecast"]
+    let estimated: Vec<(u64, u64)> = stats["forecast"]
         .as_array()
         .expect("a list")
         .iter()
         .map(|entry| (entry["workers"].as_u64().expect("a number"), entry["wall_ns"].as_u64().expect("a number")))
         .collect();
-    assert_eq!(foretold.iter().map(|(workers, _)| *workers).collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64]);
+    assert_eq!(estimated.iter().map(|(workers, _)| *workers).collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64]);
     let wall = stats["wall_ns"].as_u64().expect("a number");
-    let (one, two) = (foretold[0].1, foretold[1].1);
-    let running = stats["workers"][0]["running_ns"].as_u64().expect("a number");
-    assert!(running < one && one < wall, "what it took, less the reckoning: {running}, {foretold:?}, {wall}");
-    assert!(two < one && 3 * two > one, "two share the work, but not perfectly: {foretold:?}");
+    let (one, two) = (estimated[0].1, estimated[1].1);
+    // The processor time, which is less than what passed; other programs are not in it.
+    assert!(0 < one && one < wall, "{estimated:?}, {wall}");
+    assert!(two < one && 3 * two > one, "two share the work, but not perfectly: {estimated:?}");
     let log = read(&folder.join("one/gnomon.log"));
     assert!(log.contains("with 16 workers"), "{log}");
     let refused =

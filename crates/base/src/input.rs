@@ -118,7 +118,7 @@ mod tests {
         let say = |path: &str| bytes(Path::new(path), limit).unwrap_err().to_string();
         assert!(say("/dev/zero").starts_with("is a device, not a file; "), "{}", say("/dev/zero"));
         assert!(say("/").starts_with("is a directory"));
-        assert!(bytes(Path::new("/nonexistent"), limit).unwrap_err().is_not_found());
+        assert!(bytes(Path::new("/nonexistent/file"), limit).unwrap_err().is_not_found());
         let long = bounded(io::repeat(b'x'), ByteSize(1000)).unwrap_err().to_string();
         assert_eq!(long, "has more than 1000 B, which no such file needs; name the right one");
         assert_eq!(bounded(&b"four"[..], ByteSize(4)).unwrap(), b"four");

@@ -48,7 +48,8 @@ impl Machine {
         let id = HostId(HOSTS.fetch_add(1, Ordering::Relaxed));
         let config = HostConfig {
             hosts: vec![names[0].clone(); 1000].into_iter().collect(),
-            ..HostConfig::plain(id, &own, &names, Path::new("/nonexistent"))
+            // Where nobody can make a file.
+            ..HostConfig::plain(id, &own, &names, Path::new("/proc/nonexistent"))
         };
         let mut kernel = Kernel::new(config);
         let memory = AddressSpace::new(&mut kernel.region).unwrap();

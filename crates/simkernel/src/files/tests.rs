@@ -1,9 +1,10 @@
 //! Epoll, timers and pipes as calls find them.
 
-use super::FileKind;
+use super::regular::RegularFile;
+use super::{FileKind, OpenFile};
 use crate::test_machine::{A, Machine};
 use linux_abi::event::{EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLLEXCLUSIVE, EPOLLIN, EPOLLONESHOT, EpollEvent};
-use linux_abi::fs::{O_CREAT, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
+use linux_abi::fs::{O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
 use linux_abi::{Errno, nr};
 
 fn pipe(m: &mut Machine, flags: u32) -> (u64, u64) {
@@ -60,22 +61,29 @@ fn a_long_write_goes_on_where_it_stopped() {
 #[test]
 fn a_file_is_written_as_long_as_somebody_can_write_to_it() {
     let mut m = Machine::new(A);
-    let open = |m: &mut Machine, flags: u32| {
-        let path = m.put(&b"/tmp/written\0"[..]);
-        m.call(nr::openat, &[-100_i64 as u64, path, flags.into(), 0o600]).unwrap()
+    let mut open = |number: u64, path: &[u8], flags: u32| {
+        let serial = m.kernel.vfs.new_serial();
+        let file = RegularFile {
+            serial,
+            real: "/real".into(),
+            path: path.to_vec(),
+            writes: flags != O_RDONLY,
+            in_run: true,
+            number,
+            offset: 0,
+            pinned: None,
+            unlinked: false,
+        };
+        m.kernel.files.insert(OpenFile::new(FileKind::Regular(Box::new(file)), flags))
     };
-    let first = open(&mut m, O_WRONLY | O_CREAT);
-    let number = m.kernel.files.iter().find_map(|(_, file)| match &file.kind {
-        FileKind::Regular(file) if file.path.ends_with(b"written") => Some(file.number),
-        _ => None,
-    });
-    let number = number.unwrap();
-    let (second, reader) = (open(&mut m, O_RDWR), open(&mut m, O_RDONLY));
-    let copy = m.call(nr::dup, &[second]).unwrap();
-    for (closed, is_written) in [(first, true), (second, true), (copy, false), (reader, false)] {
-        assert!(m.kernel.files.is_written(number) || closed == reader);
-        m.call(nr::close, &[closed]).unwrap();
-        assert_eq!(m.kernel.files.is_written(number), is_written);
+    let [first, second, reader] = [O_WRONLY, O_RDWR, O_RDONLY].map(|flags| open(7, b"/a", flags));
+    open(8, b"/b", O_RDONLY);
+    open(9, b"/memfd:c", O_RDWR);
+    let files = &mut m.kernel.files;
+    assert_eq!([7, 8, 9].map(|number| files.is_written(number)), [true, false, false]);
+    for (closed, is_written) in [(first, true), (reader, true), (second, false)] {
+        files.remove(closed);
+        assert_eq!(files.is_written(7), is_written);
     }
 }
 
