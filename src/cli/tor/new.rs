@@ -249,7 +249,8 @@ fn summary(network: &Network, model: &Model, folder: &Path) -> String {
             100.0 * overload::CAPACITY
         );
     }
-    let _ = writeln!(text, "a run takes some {}", told_cost(&cost::of_run(network, expected.as_ref())));
+    let without = if spec.attack.is_some() { ", and more by what the attack begins" } else { "" };
+    let _ = writeln!(text, "a run takes some {}{without}", told_cost(&cost::of_run(network, expected.as_ref())));
     if spec.relays.authorities < balance::MEASURING_AUTHORITIES {
         text += "notice: with fewer than 3 authorities, tor does not use measured bandwidths: all relays count alike\n";
     }
